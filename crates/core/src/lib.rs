@@ -1,0 +1,24 @@
+//! The balancing law of `labor`: what is measured, the curves learned from it, the score and the pick.
+//!
+//! This crate knows balancing and nothing about nginx: no clock, no entropy, no I/O, no logging, no `unsafe`. Time and
+//! randomness come in as arguments, so that what is simulated is what runs. It does not own shared memory either: the
+//! types in [`peer`], [`group`] and [`inflight`] are plain atomics, valid when zeroed, which the caller places there.
+#![forbid(unsafe_code)]
+
+pub mod attempt;
+pub mod balancer;
+pub mod group;
+pub mod inflight;
+pub mod key;
+pub mod params;
+pub mod peer;
+pub mod rng;
+pub mod sync;
+pub mod time;
+
+pub use attempt::{Attempt, Failure, Outcome, Receipt};
+pub use balancer::{Balancer, Candidate, Choice, Fit, Member, Reason, Request};
+pub use group::Group;
+pub use inflight::{Cell, Shared};
+pub use params::{Metric, Params, Policy};
+pub use peer::Peer;

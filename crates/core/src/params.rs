@@ -1,0 +1,89 @@
+//! What the `labor` directive says, as values that cannot be contradictory. Parsing text is the caller's business.
+
+use crate::time::{Micros, SECOND};
+
+/// Which part of an answer is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Metric {
+    /// Pick to the last byte from the server.
+    #[default]
+    LastByte,
+    /// Pick to the response header.
+    Header,
+}
+
+/// How the next server is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Smallest predicted response time, learned curves (the default).
+    #[default]
+    Fastest,
+    /// Smooth weighted round robin with learned weights, proportional to 1 / response time.
+    Weighted,
+    /// Fewest requests in flight by weight.
+    LeastConn,
+    /// Smooth weighted round robin with the configured weights.
+    RoundRobin,
+    /// 1 / (weight / (n + 1) · d) with d falling with response time.
+    Decay,
+}
+
+/// A set of HTTP statuses (100–599) that count as failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusSet([u64; 10]);
+
+impl StatusSet {
+    /// No status at all.
+    pub const EMPTY: Self = Self([0; 10]);
+
+    /// Adds `status`; values outside 0–639 are ignored (the caller has checked the range).
+    pub fn insert(&mut self, status: u16) {
+        if let Some(word) = self.0.get_mut(usize::from(status / 64)) {
+            *word |= 1 << (status % 64);
+        }
+    }
+
+    /// Whether `status` is in the set.
+    pub fn contains(&self, status: u16) -> bool {
+        self.0.get(usize::from(status / 64)).is_some_and(|word| word & (1 << (status % 64)) != 0)
+    }
+}
+
+impl Default for StatusSet {
+    /// 429 and every 5xx but 501 and 505: those two say that the request is not supported, not that the server is unwell.
+    fn default() -> Self {
+        let mut set = Self::EMPTY;
+        set.insert(429);
+        for status in (500..600).filter(|s| !matches!(s, 501 | 505)) {
+            set.insert(status);
+        }
+        set
+    }
+}
+
+/// Everything the directive sets for one upstream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// What is measured.
+    pub metric: Metric,
+    /// How to choose.
+    pub policy: Policy,
+    /// Half-life of evidence in µs, at least; slow servers keep theirs longer (the time of their last 20 samples).
+    pub half_life: Micros,
+    /// Share of latency that exploration may cost, 0–0.10; 0 is off.
+    pub explore: f32,
+    /// HTTP statuses that count as failures.
+    pub failure: StatusSet,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            metric: Metric::default(),
+            policy: Policy::default(),
+            half_life: 5 * SECOND,
+            explore: 0.01,
+            failure: StatusSet::default(),
+        }
+    }
+}
