@@ -28,6 +28,19 @@ pub enum Policy {
     Decay,
 }
 
+impl Policy {
+    /// Whether the policy keeps servers without news known by exploring them (the others use every server anyway, or
+    /// none of what is learned).
+    pub const fn explores(self) -> bool {
+        matches!(self, Self::Fastest)
+    }
+
+    /// Whether the policy chooses by measured response times, so that their half-life matters.
+    pub const fn learns(self) -> bool {
+        matches!(self, Self::Fastest | Self::Weighted | Self::Decay)
+    }
+}
+
 /// A set of HTTP statuses (100–599) that count as failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusSet([u64; 10]);
