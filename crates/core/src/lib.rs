@@ -7,12 +7,14 @@
 
 pub mod attempt;
 pub mod balancer;
+pub mod carry;
 pub mod group;
 pub mod inflight;
 pub mod key;
 pub mod params;
 pub mod peer;
 pub mod rng;
+pub mod slots;
 pub mod sync;
 pub mod time;
 

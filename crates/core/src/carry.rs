@@ -1,0 +1,57 @@
+//! Copying what a record has learned into another mapping, when the memory's size changes.
+//!
+//! Here so that both records stand side by side and a new field cannot be forgotten: the patterns below name every field,
+//! and the compiler asks about each new one. In-flight counts, generation, key and confirmation are not learned and stay.
+
+use crate::group::Group;
+use crate::peer::Peer;
+use crate::sync::Ordering::{Acquire, Release};
+
+/// Stores into each of the first what the second holds.
+macro_rules! copy {
+    ($to:expr, $($from:ident),+) => { $( $to.$from.store($from.load(Acquire), Release); )+ };
+}
+
+impl Peer {
+    /// Takes over everything that `old` has learned and counted. `old` may be in use; it is only read.
+    pub fn carry_from(&self, old: &Self) {
+        let Self {
+            key: _,
+            confirmed: _,
+            generation: _,
+            q: _,
+            conns: _,
+            failure,
+            answers,
+            timed_out,
+            buckets,
+            decayed,
+            sample_rate,
+            residual,
+            long_mean,
+            last_answer,
+            last_pick,
+            last_trial,
+            trial_pick,
+            last_change,
+            requests,
+            aborts,
+            picks,
+            failures,
+        } = old;
+        copy!(self, failure, answers, timed_out, decayed, sample_rate, residual, long_mean);
+        copy!(self, last_answer, last_pick, last_trial, trial_pick, last_change, requests, aborts);
+        let words = self.buckets.iter().chain(&self.picks).chain(&self.failures);
+        for (to, from) in words.zip(buckets.iter().chain(picks).chain(failures)) {
+            to.store(from.load(Acquire), Release);
+        }
+    }
+}
+
+impl Group {
+    /// Takes over everything that `old` has learned and counted. `old` may be in use; it is only read.
+    pub fn carry_from(&self, old: &Self) {
+        let Self { key: _, confirmed: _, evidence, dropped, variance, picks, last_safe } = old;
+        copy!(self, evidence, dropped, variance, picks, last_safe);
+    }
+}
