@@ -1,10 +1,11 @@
 # shellcheck shell=sh
 # Questions to an nginx binary, configuring its headers, and its refusals in plain words. Sourced, never run; needs common.sh.
 
-# The nginx of this host: $NGINX when set, else the one a person's shell or the distribution would start.
+# (Not $NGINX: nginx itself reads inherited sockets from a variable of that name.)
+# The nginx of this host: $NGINX_BINARY when set, else the one a person's shell or the distribution would start.
 find_nginx() {
-    if [ -n "${NGINX:-}" ]; then
-        [ -x "$NGINX" ] && echo "$NGINX"
+    if [ -n "${NGINX_BINARY:-}" ]; then
+        [ -x "$NGINX_BINARY" ] && echo "$NGINX_BINARY"
         return
     fi
     for candidate in "$(command -v nginx)" /usr/sbin/nginx /usr/local/sbin/nginx /usr/local/nginx/sbin/nginx; do
@@ -82,8 +83,8 @@ explain() {
 }
 
 # configure_headers SOURCE TREE BINARY: copies nginx's sources, or only headers as packaged, and configures the copy as BINARY was.
-# Debian's nginx-dev brings its options along in conf_flags (a bash array); elsewhere the binary itself tells them, without the
-# dynamic modules, which do not change what this module sees and would need their own libraries.
+# Debian's nginx-dev brings its options along in conf_flags (a bash array); elsewhere the binary itself tells them, without
+# those that name directories of the machine it was built on and without dynamic modules: they change nothing this module sees.
 configure_headers() {
     if [ "$1" != "$2" ]; then
         rm -rf "$2"
@@ -104,11 +105,12 @@ configure_headers() {
                 shift
                 case $word in
                 *=dynamic | --add-module=* | --add-dynamic-module=*) ;;
+                --builddir=* | --with-openssl=* | --with-pcre=* | --with-zlib=*) ;;
                 *) set -- "$@" "$word" ;;
                 esac
             done
             "$script" "$@"
-        fi
+        fi && [ -f objs/ngx_auto_config.h ]
     ) >"$log" 2>&1 || {
         tail -n 5 "$log" >&2
         return 1
