@@ -29,9 +29,11 @@ sub new {
     my @arguments;
     while (my ($name, $spec) = splice @servers, 0, 2) {
         push @{ $self->{names} }, $name;
-        push @arguments, "$name=$spec";
+        push @arguments, '--server', "$name=$spec";
     }
-    $self->{pid} = spawn("$self->{out}.json", "$self->{out}.err", binary(), 'model', @arguments);
+    # The servers end when this pipe closes: also when the test is killed.
+    pipe my $in, $self->{alive} or die "pipe: $!";
+    $self->{pid} = spawn("$self->{out}.json", "$self->{out}.err", binary(), 'model', @arguments, $in);
     my $line = wait_for { slurp("$self->{out}.json") =~ /\A(.*)\n/ && $1 || waitpid($self->{pid}, WNOHANG) && '-' };
     die "model servers do not start: " . slurp("$self->{out}.err") . "\n" if !$line || $line eq '-';
     $self->{ready} = JSON::PP::decode_json($line);
@@ -52,7 +54,11 @@ sub _control {
 }
 
 # set(NAME, WORDS): changes the behaviour of a server for later requests.
-sub set { my ($self, $name, $words) = @_; $self->_control(POST => "/set/$name", $words); return }
+sub set { my ($self, $name, $words) = @_; $self->_control(POST => "/set?server=$name", $words); return }
+
+# close(NAME): nobody listens any more and its connections are gone; open(NAME): it listens again, on the same address.
+sub close { my ($self, $name) = @_; $self->_control(POST => "/close?server=$name", ''); return }
+sub open { my ($self, $name) = @_; $self->_control(POST => "/open?server=$name", ''); return }
 
 # stats(NAME): its counters since the start or reset().
 sub stats {
@@ -60,7 +66,7 @@ sub stats {
     return JSON::PP::decode_json($self->_control(GET => '/stats'))->{$name};
 }
 
-sub reset { my ($self, $name) = @_; $self->_control(POST => "/reset/$name", ''); return }
+sub reset { my ($self, $name) = @_; $self->_control(POST => "/reset?server=$name", ''); return }
 
 # True when the process ended by itself.
 sub stop {
@@ -69,17 +75,20 @@ sub stop {
     return finish_child($pid, 'TERM', 5);
 }
 
-# load(DIR, {OPTION => VALUE}, MEANWHILE): runs `labor-bench load --OPTION VALUE …` and returns its report. MEANWHILE is
-# called once with a test for "still running".
+# Options of `labor-bench load` that take no value.
+my %SWITCH = map { $_ => 1 } qw(uniform new_connections);
+
+# load(DIR, {OPTION => VALUE}, MEANWHILE): runs `labor-bench load --OPTION VALUE …` and returns its report; a list as value
+# repeats the option. MEANWHILE is called once with a test for "still running".
 sub load {
     my ($dir, $options, $meanwhile) = @_;
     my $out = "$dir/load" . ++$count;
-    my $url = delete $options->{url};
-    my @arguments = map {
-        my ($name, $value) = ($_ =~ tr/_/-/r, $options->{$_});
-        map { ("--$name", $_) } ref $value ? @$value : $value;
-    } sort keys %$options;
-    my $pid = spawn("$out.json", "$out.err", binary(), 'load', @arguments, $url);
+    my @arguments;
+    for my $option (sort keys %$options) {
+        my ($name, $value) = ('--' . $option =~ tr/_/-/r, $options->{$option});
+        push @arguments, $SWITCH{$option} ? $name : map { ($name, $_) } ref $value ? @$value : $value;
+    }
+    my $pid = spawn("$out.json", "$out.err", binary(), 'load', '--json', @arguments);
     my ($ended, $status);
     my $running = sub {
         return 0 if $ended;
@@ -87,7 +96,11 @@ sub load {
         $status = $?;
         return 0;
     };
-    $meanwhile->($running);
+    unless (eval { $meanwhile->($running); 1 }) {
+        my $reason = $@;
+        finish_child($pid, 'TERM', 5) if $running->();
+        die $reason;
+    }
     unless (wait_for { !$running->() } 600) {
         finish_child($pid, 'TERM', 5);
         die "load did not end in 10 minutes\n";

@@ -28,6 +28,9 @@ our @EXPORT = (@Test::More::EXPORT, 'wait_for');
 
 # An interrupted test must still end its processes (in END and DESTROY).
 $SIG{$_} = sub { exit 130 } for qw(INT TERM HUP);
+# Every wait has a deadline of its own; this one is for what nobody thought of.
+$SIG{ALRM} = sub { diag 'the test takes too long'; exit 124 };
+alarm($ENV{LABOR_TIMEOUT} || 400);
 $| = 1;
 
 my $current;
@@ -86,6 +89,10 @@ sub set {
     while (my ($name, $words) = splice @changes, 0, 2) { $self->_model($name)->set($name, $words) }
     return $self;
 }
+
+# close(NAME …): these model servers are down (connections refused); open(NAME …): up again.
+sub close { my ($self, @names) = @_; $self->_model($_)->close($_) for @names; return $self }
+sub open { my ($self, @names) = @_; $self->_model($_)->open($_) for @names; return $self }
 
 # stats(NAME): the counters of one server; stats(): of all, by name.
 sub stats {
@@ -199,7 +206,7 @@ sub run {
         delete $self->{names}{$_} for grep { /^PORT/ && !(/^PORT_(.*)/ && $model->{$1}) } keys %{ $self->{names} };
         truncate $self->dir . '/error.log', 0;
     }
-    BAIL_OUT("nginx does not start:\n$said") if $said;
+    die "nginx does not start:\n$said" if $said;
     $self->{nginx}->reload if $self->{reload};
     return $self;
 }

@@ -70,15 +70,17 @@ sub last_lines {
     return join '', @lines > $count ? @lines[-$count .. -1] : @lines;
 }
 
-# spawn(OUT, ERR, COMMAND…): a child in a process group of its own, so that all it starts can be found and ended.
+# spawn(OUT, ERR, COMMAND…, [INPUT]): a child in a process group of its own, so that all it starts can be found and ended.
+# INPUT is a handle for its standard input; else that is empty.
 sub spawn {
     my ($out, $err, @command) = @_;
+    my $in = ref $command[-1] ? pop @command : undef;
     my $pid = fork // die "fork: $!";
     if ($pid == 0) {
         setpgid(0, 0);
         $SIG{$_} = 'DEFAULT' for qw(INT TERM);
-        open STDIN, '<', '/dev/null';
-        open STDOUT, ref $out ? '>&' : '>>', $out or POSIX::_exit(126);
+        open STDIN, $in ? '<&' : '<', $in || '/dev/null' or POSIX::_exit(126);
+        open STDOUT, '>>', $out or POSIX::_exit(126);
         open STDERR, '>>', $err or POSIX::_exit(126);
         exec { $command[0] } @command or POSIX::_exit(127);
     }

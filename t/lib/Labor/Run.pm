@@ -1,0 +1,58 @@
+package Labor::Run;
+
+# Runs test files as `prove` does and says in one line a file what was skipped and why; used by scripts/test.
+# A file with a line "# alone" measures: it runs after the others with nothing beside it.
+#
+#     perl -It/lib -MLabor::Run -e run JOBS SUMMARY_FILE FILE…
+#
+# The summary file gets one line: "passed failed skipped", counted in single tests.
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use Labor::Util qw(slurp spill);
+use TAP::Harness;
+
+our @EXPORT = 'run';
+
+sub run {
+    my ($jobs, $summary, @files) = @ARGV;
+    my (@beside, @alone);
+    push @{ slurp($_) =~ /^# alone$/m ? \@alone : \@beside }, $_ for @files;
+    my %sum = (passed => 0, failed => 0, skipped => 0);
+    my @skips;
+    _run_files($jobs, \@beside, \%sum, \@skips);
+    _run_files(1, \@alone, \%sum, \@skips);
+    print map { "SKIPPED $_\n" } @skips;
+    spill($summary, "$sum{passed} $sum{failed} $sum{skipped}\n");
+    exit($sum{failed} ? 1 : 0);
+}
+
+sub _run_files {
+    my ($jobs, $files, $sum, $skips) = @_;
+    return unless @$files;
+    my $harness = TAP::Harness->new({ jobs => $jobs, lib => ['t/lib'], timer => 1, failures => 1 });
+    $harness->callback(made_parser => sub {
+        my ($parser, $job) = @_;
+        my $name = ref $job ? $job->[0] : $job;
+        $parser->callback(test => sub {
+            my ($test) = @_;
+            push @$skips, "$name: " . $test->explanation if $test->has_skip;
+        });
+        $parser->callback(plan => sub {
+            my ($plan) = @_;
+            return unless $plan->has_skip || $plan->tests_planned == 0;
+            push @$skips, "$name (whole file): " . $plan->explanation;
+            $sum->{skipped}++;
+        });
+    });
+    my $result = $harness->runtests(@$files);
+    $sum->{skipped} += $result->skipped;
+    $sum->{failed} += $result->failed;
+    # A file that died, or ran other tests than planned, has failed even when each of its tests passed.
+    $sum->{failed} += grep { $_->parse_errors || $_->exit } grep { !$_->failed } $result->parsers;
+    $sum->{passed} += $result->passed - $result->skipped;
+}
+
+1;
