@@ -6,7 +6,7 @@
 use core::ptr;
 
 use labor_core::Params;
-use nginx_sys::{ngx_http_upstream_init_pt, ngx_http_upstream_srv_conf_t, ngx_shm_zone_t};
+use nginx_sys::{ngx_http_upstream_srv_conf_t, ngx_shm_zone_t};
 
 use crate::upstream::Lists;
 
@@ -32,8 +32,6 @@ pub struct UpstreamConf {
     pub params: Params,
     /// Whether the block has the directive.
     pub enabled: bool,
-    /// What was to initialise the upstream before the directive took its place; round robin when nothing was set.
-    pub original_init_upstream: ngx_http_upstream_init_pt,
     /// Whether nginx has called our `init_upstream`: if not, another method took its place.
     pub initialised: bool,
     /// This worker's state of the lists, null until first used; opaque to all but the request path.
@@ -45,9 +43,17 @@ impl Default for UpstreamConf {
         Self {
             params: Params::default(),
             enabled: false,
-            original_init_upstream: None,
             initialised: false,
             local: ptr::null_mut(),
+        }
+    }
+}
+
+impl Drop for UpstreamConf {
+    fn drop(&mut self) {
+        if !self.local.is_null() {
+            // SAFETY: the request path made it with `Box` and uses it only while the configuration lives.
+            drop(unsafe { Box::from_raw(self.local) });
         }
     }
 }

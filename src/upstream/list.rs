@@ -1,0 +1,287 @@
+//! This worker's view of one list of servers (primary or backup): who is in it, and how each stands for a request.
+//!
+//! Here nginx's linked list meets the core's `Balancer`: members are read anew whenever nginx's counter of changes moved, so
+//! that a change of DNS between two steps of a request is followed and not answered with an error. What is read under a lock is
+//! numbers and hashes into memory reserved before. The order of the steps of a request is `select.rs`.
+
+use labor_core::key::{Identity, group_key, peer_key};
+use labor_core::time::{Micros, SECOND};
+use labor_core::{Balancer, Candidate, Choice, Fit, Member, Params, Shared};
+use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_uint_t, time_t};
+
+use super::tried::Tried;
+use crate::ffi::{self, RrPeer, RrPeers};
+use crate::zone::View;
+
+/// How often a list is read again when it changes under our hands; more changes than this in a row and round robin takes over.
+const ATTEMPTS: usize = 4;
+/// How long a server without a record waits for the next try to get one: a full zone frees records by the second.
+const RETRY: Micros = SECOND;
+
+/// Both lists of an upstream.
+pub struct Lists {
+    pub primary: List,
+    pub backup: List,
+}
+
+impl Lists {
+    /// Lists not yet read; `seeds` start the balancers' phases.
+    pub fn new(params: &Params, seeds: [u64; 2]) -> Self {
+        let [primary, backup] = seeds;
+        Self { primary: List::new(params, false, primary), backup: List::new(params, true, backup) }
+    }
+
+    /// One of the two.
+    pub fn get(&mut self, backup: bool) -> &mut List {
+        if backup { &mut self.backup } else { &mut self.primary }
+    }
+}
+
+/// A server while the list is being read.
+#[derive(Clone, Copy)]
+struct Entry {
+    key: u64,
+    ordinal: u32,
+    weight: u32,
+}
+
+/// One list.
+pub struct List {
+    pub balancer: Balancer,
+    backup: bool,
+    /// nginx's list and its counter of changes as of the last reading.
+    read: Option<(*mut ngx_http_upstream_rr_peers_t, ngx_uint_t)>,
+    /// The list's record.
+    group: Option<u32>,
+    /// Some record is missing: when to ask again.
+    retry_at: Option<Micros>,
+    /// What follows has one entry per server, in the list's order.
+    keys: Vec<u64>,
+    candidates: Vec<Candidate>,
+    peers: Vec<RrPeer>,
+    /// Memory for reading the list.
+    entries: Vec<Entry>,
+    order: Vec<(u64, u32)>,
+}
+
+/// What came of taking a chosen server.
+pub enum Taken {
+    /// It is ours, with this key.
+    Yes(RrPeer, u64),
+    /// It became full or went down since the scan.
+    Full,
+    /// The list changed since the scan.
+    Changed,
+}
+
+/// What a scan needs to know.
+pub struct Scan<'a> {
+    pub list: *mut ngx_http_upstream_rr_peers_t,
+    pub host: &'a [u8],
+    pub tried: &'a Tried,
+    pub view: View,
+    pub now: Micros,
+    /// nginx's clock, s.
+    pub time: time_t,
+}
+
+impl List {
+    fn new(params: &Params, backup: bool, seed: u64) -> Self {
+        Self {
+            balancer: Balancer::new(*params, seed),
+            backup,
+            read: None,
+            group: None,
+            retry_at: None,
+            keys: Vec::new(),
+            candidates: Vec::new(),
+            peers: Vec::new(),
+            entries: Vec::new(),
+            order: Vec::new(),
+        }
+    }
+
+    /// The shared memory as this list's picks and attempts see it.
+    pub fn shared(&self, view: View) -> Shared<'static> {
+        view.shared(self.group)
+    }
+
+    /// How the servers stood at the last scan, and the balancer to choose by.
+    pub fn parts(&mut self) -> (&mut Balancer, &[Candidate]) {
+        (&mut self.balancer, &self.candidates)
+    }
+
+    /// Reads how every server stands for a request, and the list itself first if it changed. `None` when that cannot be had.
+    pub fn scan(&mut self, scan: &Scan<'_>) -> Option<()> {
+        if self.retry_at.is_some_and(|at| scan.now >= at) {
+            self.claim(scan.host, scan.view, scan.now);
+        }
+        for _ in 0..ATTEMPTS {
+            {
+                // SAFETY: the list belongs to the upstream of a request under way; no other lock is held.
+                let list = unsafe { RrPeers::read(scan.list) };
+                if self.read == Some((scan.list, list.config())) {
+                    self.stand(&list, scan);
+                    return Some(());
+                }
+            }
+            self.refresh(scan)?;
+        }
+        None
+    }
+
+    /// Notes how every server stands. Within memory that `refresh` reserved.
+    fn stand(&mut self, list: &RrPeers, scan: &Scan<'_>) {
+        self.candidates.clear();
+        self.peers.clear();
+        let single = list.single();
+        for (peer, key) in list.iter().zip(&self.keys) {
+            let fit = if peer.down() != 0 || peer.weight() <= 0 || peer.full() || scan.tried.contains(*key) {
+                Fit::Unfit
+            } else if !single && peer.counted_out(scan.time) {
+                Fit::CountedOut
+            } else {
+                Fit::Usable
+            };
+            self.candidates.push(Candidate { fit, conns: u32::try_from(peer.conns()).unwrap_or(u32::MAX) });
+            self.peers.push(peer);
+        }
+    }
+
+    /// Reads the members anew and gives each its record; records of servers that went are released.
+    pub fn refresh(&mut self, scan: &Scan<'_>) -> Option<()> {
+        let config = self.read_entries(scan)?;
+        let gone: Vec<(u64, Option<u32>)> =
+            self.keys.iter().copied().zip(self.balancer.members().iter().map(|member| member.slot)).collect();
+        self.keys.clear();
+        self.keys.extend(self.entries.iter().map(|entry| entry.key));
+        self.claim(scan.host, scan.view, scan.now);
+        let mut listed = self.keys.clone();
+        listed.sort_unstable();
+        for (_, slot) in gone.iter().filter(|(key, _)| listed.binary_search(key).is_err()) {
+            if let Some(slot) = slot {
+                scan.view.release(*slot);
+            }
+        }
+        self.read = Some((scan.list, config));
+        Some(())
+    }
+
+    /// Asks for the records of the list and of every server.
+    fn claim(&mut self, host: &[u8], view: View, now: Micros) {
+        let metric = self.balancer.params().metric;
+        self.group = view.group(group_key(host, self.backup, metric), now);
+        let members: Vec<Member> = self
+            .entries
+            .iter()
+            .map(|entry| Member { slot: view.peer(entry.key, now), weight: entry.weight })
+            .collect();
+        let complete = self.group.is_some() && members.iter().all(|member| member.slot.is_some());
+        self.retry_at = (!complete).then_some(now.saturating_add(RETRY));
+        let same = |(a, b): (&Member, &Member)| a.slot == b.slot && a.weight == b.weight;
+        let before = self.balancer.members();
+        if before.len() != members.len() || !before.iter().zip(&members).all(same) {
+            self.balancer.set_members(&members);
+        }
+    }
+
+    /// Reads identities and weights into `entries`; the counter of changes they belong to.
+    fn read_entries(&mut self, scan: &Scan<'_>) -> Option<ngx_uint_t> {
+        for _ in 0..ATTEMPTS {
+            // SAFETY: as for `scan`; the lock is given back at the end of the statement.
+            let number = unsafe { RrPeers::read(scan.list) }.number();
+            self.reserve(number)?;
+            // SAFETY: as for `scan`.
+            let list = unsafe { RrPeers::read(scan.list) };
+            if list.number() > number {
+                continue;
+            }
+            self.identify(&list, scan.host, number);
+            return Some(list.config());
+        }
+        None
+    }
+
+    /// Room for `number` servers, so that nothing is allocated under a lock.
+    fn reserve(&mut self, number: usize) -> Option<()> {
+        self.entries.clear();
+        self.order.clear();
+        self.candidates.clear();
+        self.peers.clear();
+        self.entries.try_reserve(number).ok()?;
+        self.order.try_reserve(number).ok()?;
+        self.candidates.try_reserve(number).ok()?;
+        self.peers.try_reserve(number).ok()?;
+        self.keys.try_reserve(number.saturating_sub(self.keys.len())).ok()
+    }
+
+    /// Hashes what makes each server itself; equal ones are numbered in the list's order.
+    fn identify(&mut self, list: &RrPeers, host: &[u8], number: usize) {
+        let metric = self.balancer.params().metric;
+        let backup = self.backup;
+        let key = |peer: RrPeer, ordinal: u32| {
+            // SAFETY: the strings live and stay as they are while the list is locked, which is longer than this closure runs.
+            let (name, address) = unsafe { (ffi::bytes(peer.server()), ffi::bytes(peer.name())) };
+            peer_key(&Identity { upstream: host, backup, name, address, ordinal, metric })
+        };
+        for (index, peer) in (0u32..).zip(list.iter().take(number)) {
+            let key = key(peer, 0);
+            let weight = u32::try_from(peer.weight().max(0)).unwrap_or(u32::MAX);
+            self.entries.push(Entry { key, ordinal: 0, weight });
+            self.order.push((key, index));
+        }
+        self.order.sort_unstable();
+        let mut equal = (0, 0u32);
+        for (key, index) in &self.order {
+            equal = if equal.0 == *key { (*key, equal.1.saturating_add(1)) } else { (*key, 0) };
+            if let Some(entry) = self.entries.get_mut(*index as usize) {
+                entry.ordinal = equal.1;
+            }
+        }
+        for (peer, entry) in list.iter().zip(&mut self.entries).filter(|(_, entry)| entry.ordinal > 0) {
+            entry.key = key(peer, entry.ordinal);
+        }
+    }
+
+    /// The first server that `sticky` knows by `sid`, if a session may go on there (a draining one included).
+    #[cfg(ngx_ge_1_29_6)]
+    pub fn find_sid(&self, scan: &Scan<'_>, sid: &[u8]) -> Option<usize> {
+        // SAFETY: as for `scan`.
+        let list = unsafe { RrPeers::read(scan.list) };
+        if self.read != Some((scan.list, list.config())) {
+            return None;
+        }
+        let single = list.single();
+        // SAFETY: the string lives while the list is locked.
+        let index = list.iter().position(|peer| unsafe { ffi::bytes(peer.sid()) } == sid)?;
+        let (peer, key) = (*self.peers.get(index)?, *self.keys.get(index)?);
+        let usable = peer.down() & !super::DRAINING == 0
+            && !peer.full()
+            && (single || !peer.counted_out(scan.time))
+            && !scan.tried.contains(key);
+        usable.then_some(index)
+    }
+
+    /// Takes the chosen server if it still may be taken; one that may not is unfit from then on. `allowed` are the bits of
+    /// `down` that do not matter.
+    pub fn take(&mut self, scan: &Scan<'_>, choice: &Choice, allowed: ngx_uint_t) -> Taken {
+        let index = choice.index;
+        // SAFETY: as for `scan`.
+        let list = unsafe { RrPeers::read(scan.list) };
+        if self.read != Some((scan.list, list.config())) {
+            return Taken::Changed;
+        }
+        let (Some(peer), Some(key), Some(candidate)) =
+            (self.peers.get(index), self.keys.get(index), self.candidates.get_mut(index))
+        else {
+            return Taken::Changed;
+        };
+        let mut locked = list.lock(*peer);
+        if peer.full() || peer.down() & !allowed != 0 {
+            candidate.fit = Fit::Unfit;
+            return Taken::Full;
+        }
+        locked.take(scan.time, candidate.fit == Fit::CountedOut);
+        Taken::Yes(*peer, *key)
+    }
+}

@@ -1,0 +1,146 @@
+//! One attempt's choice: in which order the lists are asked, and what is done with the winner.
+//!
+//! The order is: the server a session belongs to, the best primary server, the same for the backup servers, then the least bad
+//! of those that nginx counts out, primary before backup; a server the request has been to comes again only if that said nothing
+//! about it. How well a server stands is the core's business.
+
+use labor_core::{Attempt, Choice, Request};
+use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_peer_connection_t, ngx_time};
+
+use super::list::{List, Scan, Taken};
+use super::{DRAINING, PeerData};
+use crate::ffi::RrPeer;
+use crate::zone::{self, View};
+use crate::{trace, worker};
+
+/// How often a choice is made anew because the list changed under our hands.
+const CHANGES: usize = 4;
+
+/// What came of asking.
+pub enum Selected {
+    /// The connection is told where to go.
+    Yes,
+    /// No server may be given the request.
+    Busy,
+    /// The lists cannot be had (no shared memory, no memory): let round robin choose.
+    Unavailable,
+}
+
+/// Which question a list is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    Best,
+    LeastBad,
+}
+
+/// Chooses a server for the next attempt of the request behind `data`.
+pub fn select(data: &mut PeerData, pc: &mut ngx_peer_connection_t) -> Selected {
+    let Some(view) = zone::view() else { return Selected::Unavailable };
+    loop {
+        for ask in [Ask::Best, Ask::LeastBad] {
+            for backup in [false, true] {
+                match ask_list(data, pc, view, ask, backup) {
+                    Selected::Busy => {}
+                    done => return done,
+                }
+            }
+        }
+        if !data.tried.forgive() {
+            return Selected::Busy;
+        }
+    }
+}
+
+/// Asks one list until it has nobody or its answer could be taken.
+fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask: Ask, backup: bool) -> Selected {
+    let Some(raw) = data.list(backup) else { return Selected::Busy };
+    let Some(lists) = super::lists(data.us) else { return Selected::Unavailable };
+    let list = lists.get(backup);
+    let now = worker::now();
+    let request = Request { first: data.tried.is_empty(), safe: data.safe, backup };
+    for _ in 0..CHANGES {
+        let scan = Scan { list: raw, host: data.host(), tried: &data.tried, view, now, time: ngx_time() };
+        if list.scan(&scan).is_none() {
+            return Selected::Unavailable;
+        }
+        loop {
+            let (choice, allowed) = match session(list, &scan, pc, ask) {
+                Some(choice) => (choice, DRAINING),
+                None => {
+                    let shared = list.shared(view);
+                    let (balancer, candidates) = list.parts();
+                    let choice = match ask {
+                        Ask::Best => balancer.pick(shared, candidates, request, now),
+                        Ask::LeastBad => balancer.least_bad(shared, candidates, now),
+                    };
+                    let Some(choice) = choice else { return Selected::Busy };
+                    (choice, 0)
+                }
+            };
+            match list.take(&scan, &choice, allowed) {
+                Taken::Yes(peer, key) => {
+                    let winner = Winner { peer, key, choice, list: raw, backup };
+                    begin(data, pc, list, view, &winner);
+                    return Selected::Yes;
+                }
+                // It is unfit now, so that the next answer is another one.
+                Taken::Full => {}
+                Taken::Changed => break,
+            }
+        }
+    }
+    Selected::Unavailable
+}
+
+/// The server that the request's session belongs to.
+#[cfg(ngx_ge_1_29_6)]
+fn session(list: &mut List, scan: &Scan<'_>, pc: &ngx_peer_connection_t, ask: Ask) -> Option<Choice> {
+    if ask != Ask::Best || pc.hint.is_null() {
+        return None;
+    }
+    // SAFETY: `sticky` lends the string for the time of this call.
+    let index = list.find_sid(scan, unsafe { crate::ffi::bytes(*pc.hint) })?;
+    let shared = list.shared(scan.view);
+    list.balancer.take(shared, index, labor_core::Reason::Sticky, scan.now)
+}
+
+#[cfg(not(ngx_ge_1_29_6))]
+fn session(_: &mut List, _: &Scan<'_>, _: &ngx_peer_connection_t, _: Ask) -> Option<Choice> {
+    None
+}
+
+/// A server that has been taken.
+struct Winner {
+    peer: RrPeer,
+    key: u64,
+    choice: Choice,
+    list: *mut ngx_http_upstream_rr_peers_t,
+    backup: bool,
+}
+
+/// Fills in the connection and begins the attempt.
+fn begin(data: &mut PeerData, pc: &mut ngx_peer_connection_t, list: &List, view: View, winner: &Winner) {
+    let peer = winner.peer.as_ptr();
+    // Round robin's part first: its free() finds list and server there.
+    data.rrp.peers = winner.list;
+    data.rrp.current = peer;
+    // SAFETY: taking the server counted a reference, so it lives until its free().
+    unsafe {
+        pc.sockaddr = (*peer).sockaddr;
+        pc.socklen = (*peer).socklen;
+        pc.name = &raw mut (*peer).name;
+        #[cfg(ngx_ge_1_29_6)]
+        {
+            pc.sid = &raw mut (*peer).sid;
+        }
+    }
+    // SAFETY: the request is the one under way.
+    let pool = unsafe { (*data.request).pool };
+    // Without memory the request is about to fail anyway; at worst it comes back to this server.
+    data.tried.push(winner.key, pool);
+    data.attempt = Some(Attempt::begin(list.shared(view), &winner.choice, worker::now()));
+    data.record = trace::begin(data.request, data.upstream, &winner.choice);
+    data.backup = winner.backup;
+    data.header_seen = false;
+    data.held = false;
+}
