@@ -1,0 +1,121 @@
+//! The production core, called as the module calls it: pick, begin, header, finish, settle.
+
+use super::{Done, Policy, Query};
+use crate::Nanos;
+use crate::server::End;
+use crate::stream;
+use labor_core::{
+    Attempt, Balancer, Candidate, Cell, Failure, Fit, Group, Member, Outcome, Params, Peer, Request, Shared,
+};
+
+/// Where the simulated clock begins, µs: 0 means "never" to the core, and a machine has been up for a while.
+const EPOCH: u64 = 1_000_000_000;
+
+/// One balancer: shared memory, and each worker's own view.
+#[derive(Debug)]
+pub struct Labor {
+    params: Params,
+    weights: Vec<u32>,
+    group: Group,
+    peers: Vec<Peer>,
+    /// One row of cells per worker.
+    cells: Vec<Vec<Cell>>,
+    workers: Vec<Balancer>,
+    /// Member index to server.
+    servers: Vec<usize>,
+    candidates: Vec<Candidate>,
+    /// Attempts under way, by request.
+    attempts: Vec<Option<Attempt>>,
+}
+
+fn micros(at: Nanos) -> u64 {
+    EPOCH + at / 1000
+}
+
+impl Labor {
+    /// With the directive's defaults, servers by `weights`, and a number of `workers` that share what is learned.
+    pub fn new(weights: Vec<u32>, workers: usize, seed: u64) -> Self {
+        let params = Params::default();
+        let n = weights.len();
+        Self {
+            params,
+            weights,
+            group: Group::default(),
+            peers: (0..n).map(|_| Peer::default()).collect(),
+            cells: (0..workers).map(|_| (0..n).map(|_| Cell::default()).collect()).collect(),
+            workers: (0..workers as u64).map(|w| Balancer::new(params, stream(seed, w))).collect(),
+            servers: Vec::new(),
+            candidates: Vec::new(),
+            attempts: Vec::new(),
+        }
+    }
+}
+
+impl Policy for Labor {
+    fn members(&mut self, present: &[bool]) {
+        self.servers = (0..present.len()).filter(|&i| present[i]).collect();
+        let members: Vec<_> =
+            self.servers.iter().map(|&i| Member { slot: Some(i as u32), weight: self.weights[i] }).collect();
+        self.candidates = vec![Candidate { fit: Fit::Usable, conns: 0 }; members.len()];
+        for worker in &mut self.workers {
+            worker.set_members(&members);
+        }
+    }
+
+    fn pick(&mut self, query: &Query<'_>) -> Option<usize> {
+        let now = micros(query.now);
+        let shared = Shared { group: &self.group, peers: &self.peers, cells: &self.cells[query.worker] };
+        let request = Request { first: true, safe: query.safe, backup: false };
+        let worker = &mut self.workers[query.worker];
+        let choice = worker
+            .pick(shared, &self.candidates, request, now)
+            .or_else(|| worker.least_bad(shared, &self.candidates, now))?;
+        let attempt = Attempt::begin(shared, &choice, now);
+        let id = query.id as usize;
+        if self.attempts.len() <= id {
+            self.attempts.resize_with(id + 1, || None);
+        }
+        self.attempts[id] = Some(attempt);
+        self.servers.get(choice.index).copied()
+    }
+
+    fn done(&mut self, done: &Done) {
+        let Some(mut attempt) = self.attempts.get_mut(done.id as usize).and_then(Option::take) else { return };
+        let now = micros(done.now);
+        let shared = Shared { group: &self.group, peers: &self.peers, cells: &self.cells[done.worker] };
+        let outcome = match done.end {
+            End::Pass => Outcome::Pass,
+            End::Status => Outcome::Fail(Failure::Status),
+            End::Timeout => Outcome::Fail(Failure::Timeout),
+        };
+        if done.end != End::Timeout {
+            let status = if done.end == End::Pass { 200 } else { 500 };
+            attempt.header(shared, &self.params, status, false, now);
+        }
+        let receipt = attempt.finish(shared, &self.params, outcome, now);
+        self.workers[done.worker].settle(&receipt);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::harness::{answer, pick_at};
+
+    #[test]
+    fn in_flight_is_taken_and_given_back() {
+        let mut policy = Labor::new(vec![1, 1], 1, 1);
+        policy.members(&[true, true]);
+        let server = pick_at(&mut policy, 2, 0);
+        assert_eq!(policy.peers[server].queue(), 1);
+        answer(&mut policy, server, 0, 5);
+        assert_eq!(policy.peers.iter().map(Peer::queue).sum::<u32>(), 0);
+    }
+
+    #[test]
+    fn only_present_servers_are_picked() {
+        let mut policy = Labor::new(vec![1, 1, 1], 1, 1);
+        policy.members(&[false, true, false]);
+        assert_eq!(pick_at(&mut policy, 3, 0), 1);
+    }
+}
