@@ -1,1 +1,218 @@
-//! Placeholder: its owner fills it.
+//! This process: its clock, its entropy, its slot among the workers, and what it does once a second.
+//!
+//! The only file that reads time or entropy. A worker's slot is claimed by process id and start time, so that a dead worker's
+//! slot is known as such by anybody, and what it had in flight is taken off the totals within a second or two. Not here:
+//! what lies in the shared memory (`zone.rs`) and the arithmetic of the counts (`labor_core`).
+
+mod audit;
+mod process;
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use labor_core::inflight;
+use labor_core::time::Micros;
+use nginx_sys::{
+    NGX_LOG_WARN, NGX_OK, NGX_PROCESS_SINGLE, NGX_PROCESS_WORKER, ngx_add_timer, ngx_connection_t, ngx_cycle_t,
+    ngx_del_timer, ngx_event_t, ngx_exiting, ngx_int_t, ngx_msec_t, ngx_process, ngx_quit, ngx_terminate,
+};
+use ngx::ngx_log_error;
+
+use crate::zone::{self, Map};
+
+/// How often a worker looks after the shared memory, ms. A dead worker's requests are counted for no longer than this.
+const TICK: ngx_msec_t = 1000;
+
+/// Now on the clock that all processes of the machine share, µs.
+pub fn now() -> Micros {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place to write to. CLOCK_MONOTONIC cannot fail on Linux; if it did, the time would be 0, "never".
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000)
+}
+
+/// A seed that differs between workers and between starts.
+pub fn seed() -> u64 {
+    let mut bytes = [0_u8; 8];
+    // SAFETY: writes at most the given length.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
+    if usize::try_from(got) == Ok(bytes.len()) {
+        return u64::from_ne_bytes(bytes);
+    }
+    // Early at boot there may be no entropy yet; ties need difference, not secrecy.
+    now() ^ (u64::from(std::process::id()) << 32)
+}
+
+/// A process begins: a worker, the single process, or a helper that balances nothing.
+pub fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
+    // SAFETY: set by nginx before it calls this.
+    let kind = unsafe { ngx_process };
+    if kind == NGX_PROCESS_WORKER as _ || kind == NGX_PROCESS_SINGLE as _ {
+        start(cycle);
+    }
+    NGX_OK as ngx_int_t
+}
+
+/// A cycle begins in a process that may serve already: without a master the reloaded configuration has no other sign.
+pub extern "C" fn init_module(cycle: *mut ngx_cycle_t) -> ngx_int_t {
+    // SAFETY: a number of nginx's.
+    if TIMER.armed() && unsafe { ngx_process } == NGX_PROCESS_SINGLE as _ {
+        start(cycle);
+    }
+    NGX_OK as ngx_int_t
+}
+
+/// A process ends: what it had in flight is no longer.
+pub fn exit_process(_cycle: *mut ngx_cycle_t) {
+    TIMER.disarm();
+    if let Some(view) = zone::view() {
+        if let Some(worker) = view.worker() {
+            empty(view.map(), worker);
+            release(view.map(), worker, process::own());
+        }
+        zone::detach();
+    }
+}
+
+fn start(cycle: *mut ngx_cycle_t) {
+    TIMER.disarm();
+    if let Some(view) = zone::attach(cycle, claim) {
+        if view.worker().is_none() {
+            // SAFETY: nginx's cycle has a log.
+            let log = unsafe { (*cycle).log };
+            ngx_log_error!(
+                NGX_LOG_WARN,
+                log,
+                "labor: all {} worker slots are taken, learning is off in this worker",
+                view.map().workers.len()
+            );
+        }
+        reclaim(view.map());
+        TIMER.arm(cycle);
+    }
+}
+
+/// Claims a worker slot: this process's own from before, or a free one.
+fn claim(map: &Map) -> Option<usize> {
+    let own = process::own();
+    reclaim(map);
+    let held = map.workers.iter().position(|o| o.load(Ordering::Acquire) == own);
+    let taken = held.or_else(|| {
+        map.workers.iter().position(|o| o.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire).is_ok())
+    })?;
+    if held.is_none() {
+        empty(map, taken);
+    }
+    Some(taken)
+}
+
+fn release(map: &Map, worker: usize, owner: u64) {
+    if let Some(slot) = map.workers.get(worker) {
+        // Fails when it is no longer this process's, and then there is nothing to release.
+        let _ = slot.compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+/// Zeroes a row of cells that is ours or a dead worker's, and takes what it held off the totals.
+fn empty(map: &Map, worker: usize) {
+    for (i, (cell, peer)) in map.row(worker).iter().zip(map.peers).enumerate() {
+        if cell.q.load(Ordering::Acquire) != 0 || cell.conns.load(Ordering::Acquire) != 0 {
+            inflight::reclaim(peer, cell, map.column(i));
+        }
+    }
+}
+
+/// Empties and frees the slots of workers that are dead.
+///
+/// A slot is taken over by its reclaimer first, so that two never work at one and nobody claims it half-emptied; if the
+/// reclaimer dies in between, the slot is a dead worker's again.
+fn reclaim(map: &Map) {
+    let own = process::own();
+    let current = zone::view().and_then(|v| v.worker());
+    for (worker, slot) in map.workers.iter().enumerate() {
+        let owner = slot.load(Ordering::Acquire);
+        if owner == 0 || owner == own || !process::is_dead(owner) {
+            continue;
+        }
+        debug_assert!(current != Some(worker));
+        if slot.compare_exchange(owner, own, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            empty(map, worker);
+            release(map, worker, own);
+        }
+    }
+}
+
+/// Once a second.
+unsafe extern "C" fn tick(_event: *mut ngx_event_t) {
+    if let Some(view) = zone::view() {
+        let now = now();
+        reclaim(view.map());
+        view.tend(now);
+        audit::run(view.map());
+    }
+    // SAFETY: numbers that nginx sets.
+    let leaving = unsafe { ngx_exiting != 0 || ngx_quit != 0 || ngx_terminate != 0 };
+    if !leaving {
+        TIMER.again();
+    }
+}
+
+/// nginx's timer event. In a static because nginx keeps its address while it is armed.
+struct Timer {
+    event: UnsafeCell<MaybeUninit<ngx_event_t>>,
+    /// What `event.data` points to: nginx's debug log reads a descriptor from there.
+    connection: UnsafeCell<MaybeUninit<ngx_connection_t>>,
+    armed: AtomicBool,
+}
+
+// SAFETY: only nginx's event loop touches it, which is one thread of each process.
+unsafe impl Sync for Timer {}
+
+static TIMER: Timer = Timer {
+    event: UnsafeCell::new(MaybeUninit::zeroed()),
+    connection: UnsafeCell::new(MaybeUninit::zeroed()),
+    armed: AtomicBool::new(false),
+};
+
+impl Timer {
+    fn armed(&self) -> bool {
+        self.armed.load(Ordering::Relaxed)
+    }
+
+    /// Starts ticking with the log of `cycle`.
+    fn arm(&self, cycle: *mut ngx_cycle_t) {
+        let (event, connection) =
+            (self.event.get().cast::<ngx_event_t>(), self.connection.get().cast::<ngx_connection_t>());
+        // SAFETY: zeroed nginx structures are valid; nobody else has them; the event is not armed here.
+        unsafe {
+            (*connection).fd = -1;
+            (*event).data = connection.cast();
+            (*event).handler = Some(tick);
+            (*event).log = (*cycle).log;
+            // An old worker must leave as soon as its requests have: this timer does not hold it.
+            (*event).set_cancelable(1);
+        }
+        self.armed.store(true, Ordering::Relaxed);
+        self.again();
+    }
+
+    fn again(&self) {
+        // SAFETY: `arm` has filled the event in; the event module is initialised before http modules' init_process.
+        unsafe { ngx_add_timer(self.event.get().cast(), TICK) };
+    }
+
+    fn disarm(&self) {
+        if self.armed.swap(false, Ordering::Relaxed) {
+            let event = self.event.get().cast::<ngx_event_t>();
+            // SAFETY: armed before, so initialised; deleted only while it is in the tree.
+            unsafe {
+                if (*event).timer_set() != 0 {
+                    ngx_del_timer(event);
+                }
+            }
+        }
+    }
+}

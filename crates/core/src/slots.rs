@@ -159,25 +159,20 @@ pub fn expire<R: Record>(records: &[R], age: Micros, now: Micros, idle: impl Fn(
 
 /// Frees the idle record that has been unconfirmed for longest, if that is longer than `age`.
 pub fn evict<R: Record>(records: &[R], age: Micros, now: Micros, idle: impl Fn(usize) -> bool) -> Option<u32> {
+    let old = |r: &R| since(r.confirmed().load(Ordering::Acquire), now) > age;
     let taken = |r: &R| !matches!(r.key().load(Ordering::Acquire), 0 | EMPTYING);
     let (i, record) = records
         .iter()
         .enumerate()
-        .filter(|(i, r)| taken(r) && r.idle() && idle(*i))
+        .filter(|(i, r)| taken(r) && old(r) && r.idle() && idle(*i))
         .min_by_key(|(_, r)| r.confirmed().load(Ordering::Acquire))?;
-    (since(record.confirmed().load(Ordering::Acquire), now) > age && free(record, now, || idle(i))).then_some(i as u32)
+    free(record, now, || idle(i)).then_some(i as u32)
 }
 
 /// Copies what every record of `old` has learned into `new`, by key; `copy(to, from)` does one. Returns (copied, left out).
 ///
 /// `old` may be in use by running workers: it is only read.
-pub fn carry<R: Record>(
-    old: &[R],
-    new: &[R],
-    reach: &AtomicU32,
-    now: Micros,
-    copy: impl Fn(&R, &R),
-) -> (usize, usize) {
+pub fn carry<R: Record>(old: &[R], new: &[R], reach: &AtomicU32, now: Micros, copy: impl Fn(&R, &R)) -> (usize, usize) {
     let (mut copied, mut left) = (0, 0);
     for record in old {
         let key = record.key().load(Ordering::Acquire);

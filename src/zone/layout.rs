@@ -1,0 +1,175 @@
+//! Where things lie in the shared memory: header, worker slots, groups, peers, and the matrix of cells.
+//!
+//! The only casts from bytes to the core's types are in [`map`]. Everything there is an atomic that is valid when zeroed;
+//! no pointer is stored, so that every process of every configuration cycle can use it. Not here: who owns what.
+
+use core::mem::{align_of, size_of};
+use core::slice;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use labor_core::{Cell, Group, Peer};
+
+/// "labor", then a byte for what the rest means.
+const MAGIC: u64 = u64::from_be_bytes(*b"labor\0\0\x01");
+
+/// Records are shared by all CPUs: parts start on a cache line.
+const LINE: usize = 64;
+
+/// First thing in our part of the zone. Valid when zeroed (and then nobody's).
+#[repr(C, align(64))]
+pub struct Header {
+    magic: AtomicU64,
+    build: AtomicU64,
+    workers: AtomicU32,
+    groups: AtomicU32,
+    peers: AtomicU32,
+    /// Longest way of a peer's record from its first place ([`labor_core::slots`]).
+    pub peer_reach: AtomicU32,
+    /// The same for groups.
+    pub group_reach: AtomicU32,
+    /// When any worker last said that the zone is full, µs.
+    pub warned: AtomicU64,
+    /// Configurations that have used this memory, the current one included.
+    pub configurations: AtomicU64,
+}
+
+/// The place of one worker process. 0 when free, else what [`crate::worker`] packs.
+pub type Owner = AtomicU64;
+
+/// How many of each fit, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Worker slots.
+    pub workers: usize,
+    /// Servers. There are as many groups: a list without servers is impossible, and a group is small.
+    pub peers: usize,
+}
+
+impl Shape {
+    /// Bytes that `self` takes; `None` when no memory is that large.
+    pub fn bytes(self) -> Option<usize> {
+        let cells = self.workers.checked_mul(self.peers)?.checked_mul(size_of::<Cell>())?;
+        self.cells_at()?.checked_add(cells)
+    }
+
+    /// The largest shape with `workers` slots in `bytes`; `None` when not even one server fits.
+    pub fn fitting(workers: usize, bytes: usize) -> Option<Self> {
+        let each = size_of::<Group>() + size_of::<Peer>() + workers.checked_mul(size_of::<Cell>())?;
+        let fixed = Self { workers, peers: 0 }.bytes()?;
+        let peers = bytes.checked_sub(fixed)? / each;
+        // Slots are u32 in the interfaces.
+        (peers > 0 && u32::try_from(peers).is_ok()).then_some(Self { workers, peers })
+    }
+
+    fn groups_at(self) -> Option<usize> {
+        let workers = self.workers.checked_mul(size_of::<Owner>())?;
+        size_of::<Header>().checked_add(workers)?.checked_next_multiple_of(LINE)
+    }
+
+    fn peers_at(self) -> Option<usize> {
+        self.groups_at()?.checked_add(self.peers.checked_mul(size_of::<Group>())?)
+    }
+
+    fn cells_at(self) -> Option<usize> {
+        self.peers_at()?.checked_add(self.peers.checked_mul(size_of::<Peer>())?)
+    }
+}
+
+// Parts follow each other without padding: their sizes are multiples of the line, cells may follow anything.
+const _: () =
+    assert!(size_of::<Header>() % LINE == 0 && size_of::<Group>() % LINE == 0 && size_of::<Peer>() % LINE == 0);
+const _: () = assert!(align_of::<Cell>() <= LINE && align_of::<Group>() <= LINE && align_of::<Peer>() <= LINE);
+
+/// Changes with the version and with every size in the layout: memory of another build is not ours to read.
+fn build() -> u64 {
+    let sizes = [size_of::<Header>(), size_of::<Group>(), size_of::<Peer>(), size_of::<Cell>()];
+    let bytes = env!("CARGO_PKG_VERSION").bytes().map(u64::from).chain(sizes.into_iter().map(|s| s as u64));
+    // FNV-1a: any spread will do, nobody attacks it.
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The zone as this process sees it.
+#[derive(Clone, Copy)]
+pub struct Map {
+    /// Sizes, and what all workers share about the zone.
+    pub header: &'static Header,
+    /// Who owns which row of cells.
+    pub workers: &'static [Owner],
+    /// Lists of upstreams.
+    pub groups: &'static [Group],
+    /// Servers.
+    pub peers: &'static [Peer],
+    cells: &'static [Cell],
+}
+
+impl Map {
+    /// The cells of worker slot `worker`, one a server; empty for a slot that is none.
+    pub fn row(&self, worker: usize) -> &'static [Cell] {
+        let from = worker.saturating_mul(self.peers.len());
+        self.cells.get(from..from.saturating_add(self.peers.len())).unwrap_or(&[])
+    }
+
+    /// The cells of server `slot`, one a worker slot.
+    pub fn column(&self, slot: usize) -> impl Iterator<Item = &'static Cell> + Clone + use<> {
+        let stride = self.peers.len().max(1);
+        let from = if slot < self.peers.len() { slot } else { self.cells.len() };
+        self.cells.get(from..).unwrap_or(&[]).iter().step_by(stride)
+    }
+
+    /// Whether no worker has anything in flight at server `slot`.
+    pub fn idle(&self, slot: usize) -> bool {
+        self.column(slot).all(|c| c.q.load(Ordering::Acquire) == 0 && c.conns.load(Ordering::Acquire) == 0)
+    }
+}
+
+/// Makes zeroed memory a zone of `shape`. `generation` is where the records' generations start: attempts begun in another
+/// mapping must not match.
+///
+/// # Safety
+/// `base` is aligned to 64, `shape.bytes()` bytes from there are mapped, zeroed, shared, and used by nobody else yet.
+pub unsafe fn create(base: *mut u8, shape: Shape, generation: u32) -> Option<Map> {
+    // SAFETY: the caller vouches for the memory; a header of zeros is valid.
+    let header = unsafe { &*base.cast::<Header>() };
+    header.build.store(build(), Ordering::Relaxed);
+    header.workers.store(u32::try_from(shape.workers).ok()?, Ordering::Relaxed);
+    header.groups.store(u32::try_from(shape.peers).ok()?, Ordering::Relaxed);
+    header.peers.store(u32::try_from(shape.peers).ok()?, Ordering::Relaxed);
+    header.magic.store(MAGIC, Ordering::Release);
+    // SAFETY: as above, and the header now says what the memory holds.
+    let map = unsafe { map(base, shape.bytes()?) }?;
+    map.peers.iter().for_each(|p| p.generation.store(generation, Ordering::Relaxed));
+    Some(map)
+}
+
+/// Reads memory as a zone; `None` when it is not one, is of another build, or claims more than `bytes`.
+///
+/// # Safety
+/// `base` is aligned to 64; `bytes` bytes from there are mapped for as long as the result is used, and are only accessed as
+/// the types of [`Map`] (all of them atomics) by any process.
+pub unsafe fn map(base: *mut u8, bytes: usize) -> Option<Map> {
+    if base.is_null() || base.addr() % LINE != 0 || bytes < size_of::<Header>() {
+        return None;
+    }
+    // SAFETY: in bounds and aligned as checked; atomics accept every bit pattern.
+    let header = unsafe { &*base.cast::<Header>() };
+    if header.magic.load(Ordering::Acquire) != MAGIC || header.build.load(Ordering::Acquire) != build() {
+        return None;
+    }
+    let load = |word: &AtomicU32| word.load(Ordering::Acquire) as usize;
+    let shape = Shape { workers: load(&header.workers), peers: load(&header.peers) };
+    if load(&header.groups) != shape.peers || shape.bytes()? > bytes {
+        return None;
+    }
+    let cells = shape.workers.checked_mul(shape.peers)?;
+    // SAFETY: each part lies within `shape.bytes()` (the same sums), is aligned (asserted above), and consists of atomics,
+    // for which every bit pattern is valid and which may be shared with writers.
+    unsafe {
+        Some(Map {
+            header,
+            workers: slice::from_raw_parts(base.add(size_of::<Header>()).cast(), shape.workers),
+            groups: slice::from_raw_parts(base.add(shape.groups_at()?).cast(), shape.peers),
+            peers: slice::from_raw_parts(base.add(shape.peers_at()?).cast(), shape.peers),
+            cells: slice::from_raw_parts(base.add(shape.cells_at()?).cast(), cells),
+        })
+    }
+}
