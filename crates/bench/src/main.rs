@@ -10,6 +10,7 @@ mod model;
 mod net;
 mod timer;
 mod units;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,12 @@ enum Command {
     Model(model::Args),
     /// Send requests to a loopback address and report latencies from the moment each was due
     Load(load::Args),
+    Watch(watch::Args),
+    /// Print an address of this machine with a port that is free at this moment
+    FreeAddress {
+        /// The address without a port, such as 127.0.0.1
+        ip: std::net::IpAddr,
+    },
 }
 
 fn main() -> ExitCode {
@@ -50,6 +57,12 @@ fn run(command: Command) -> anyhow::Result<()> {
         match command {
             Command::Model(args) => model::run(args).await,
             Command::Load(args) => load::run(args).await,
+            Command::Watch(args) => watch::run(args).await,
+            Command::FreeAddress { ip } => {
+                let endpoint = net::Endpoint::parse(&std::net::SocketAddr::new(ip, 0).to_string())?;
+                println!("{}", net::Reserved::bind(&endpoint)?.1);
+                Ok(())
+            }
         }
     })
 }
