@@ -11,7 +11,7 @@ use core::ffi::{c_char, c_void};
 use core::ptr;
 
 use nginx_sys::{
-    NGX_CONF_1MORE, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET,
+    NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET,
     NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET, NGX_HTTP_SRV_CONF_OFFSET, NGX_HTTP_UPS_CONF, NGX_OK, ngx_command_t,
     ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_core_module, ngx_int_t, ngx_pagesize,
     ngx_parse_size, ngx_parse_time, ngx_uint_t,
@@ -31,8 +31,8 @@ const CONF_ERROR: *mut c_char = ptr::without_provenance_mut(usize::MAX);
 static mut COMMANDS: [ngx_command_t; 4] = [
     ngx_command_t {
         name: ngx_string!("labor"),
-        // Up to any number of words: which of them fit together is checked with better words than nginx's.
-        type_: (NGX_HTTP_UPS_CONF | NGX_CONF_NOARGS | NGX_CONF_1MORE) as ngx_uint_t,
+        // Any number of words: which of them fit together is checked with better words than nginx's.
+        type_: (NGX_HTTP_UPS_CONF | NGX_CONF_ANY) as ngx_uint_t,
         set: Some(labor),
         conf: NGX_HTTP_SRV_CONF_OFFSET,
         offset: 0,

@@ -107,7 +107,9 @@ impl PeerData {
         if let Some(record) = self.record.take() {
             trace::finish(self.request, record, &receipt);
         }
+        outcome::log(self.upstream, pc, outcome, &receipt);
         list.balancer.settle(&receipt);
+        outcome::log(self.upstream, pc, outcome, &receipt);
         // SAFETY: nginx hands over the connection of this attempt.
         if outcome == Outcome::Void && unsafe { (*pc).cached() } != 0 {
             return self.discount(state);

@@ -55,7 +55,7 @@ unsafe fn find(cf: *mut ngx_conf_t, name: &CStr) -> Option<*mut ngx_module_t> {
     unsafe {
         let mut next = (*(*cf).cycle).modules;
         while !(*next).is_null() {
-            if CStr::from_ptr((**next).name) == *name {
+            if CStr::from_ptr((**next).name) == name {
                 return Some(*next);
             }
             next = next.add(1);
