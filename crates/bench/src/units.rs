@@ -9,6 +9,11 @@ use anyhow::{Context, Result, bail};
 /// The longest time that is accepted, one day: a typing error must not leave a process waiting for years.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
+/// A parser for the command line, whose errors show every cause: clap prints only the outermost.
+pub fn explained<T>(parse: fn(&str) -> Result<T>) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| parse(text).map_err(|error| format!("{error:#}"))
+}
+
 /// A time with a unit: `250us`, `5ms`, `1.5s`, `2m`, or a bare `0`. At most one day.
 pub fn duration(text: &str) -> Result<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

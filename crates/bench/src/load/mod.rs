@@ -24,7 +24,7 @@ use self::report::{Report, Sample};
 use self::target::Target;
 use crate::clock::now;
 use crate::timer::Timer;
-use crate::units::{count, duration};
+use crate::units::{count, duration, explained};
 
 /// Requests of one run at most: a typing error must not occupy the machine for hours.
 const MAX_REQUESTS: u64 = 10_000_000;
@@ -40,7 +40,7 @@ const MAX_RATE: f64 = 1e6;
 #[command(group = ArgGroup::new("mode").required(true).args(["rate", "concurrency", "burst"]))]
 pub struct Args {
     /// http://127.0.0.1:PORT/path, http://[::1]:PORT/path or http://unix:/path:/uri; other machines are refused
-    #[arg(long, value_parser = Target::parse)]
+    #[arg(long, value_parser = explained(Target::parse))]
     url: Target,
     /// Open loop: requests per second, Poisson arrivals
     #[arg(long, value_name = "PER_SECOND")]
@@ -55,13 +55,13 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     burst: Option<u64>,
     /// Stop after so many requests (k and m are allowed); at most 10m
-    #[arg(long, value_name = "N", value_parser = count, conflicts_with = "burst")]
+    #[arg(long, value_name = "N", value_parser = explained(count), conflicts_with = "burst")]
     requests: Option<u64>,
     /// Send nothing after this time; at most 1 h, 10 s when neither this nor --requests is given
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = explained(duration))]
     duration: Option<Duration>,
     /// The client gives up and closes the connection after this time
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = explained(duration))]
     timeout: Duration,
     /// A new connection for every request instead of keepalive
     #[arg(long)]
@@ -91,7 +91,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Also report counts, latency and shares for each such span of time
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = explained(duration))]
     timeline: Option<Duration>,
     /// Write one line per request: due µs, latency µs, server, status or error
     #[arg(long, value_name = "FILE")]
@@ -182,6 +182,10 @@ async fn send(args: &Args, run: &Rc<Run>, timer: &Timer) {
         }
         timer.until(run.start + due).await;
         run.fire(due, args.max_inflight);
+        if args.burst.is_none() && run.start + due < now() {
+            // Behind the schedule the timer never waits: the answers still need their turn.
+            tokio::task::yield_now().await;
+        }
     }
     run.finish().await;
 }

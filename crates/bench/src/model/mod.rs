@@ -34,20 +34,21 @@ use self::server::Server;
 use self::spec::Spec;
 use crate::net::Endpoint;
 use crate::timer::Timer;
-use crate::units::duration;
+use crate::units::{duration, explained};
 
 /// The text behind `labor-bench model --help`.
 const HELP: &str = "\
 SPEC is a list of words separated by commas (times: 250us, 5ms, 1.5s, 2m):
-  listen=ADDR          127.0.0.1:PORT, [::1]:PORT or unix:/path; port 0 is any free one [127.0.0.1:0]
-  protocol=P           http, fastcgi, uwsgi, scgi, memcached or grpc (cleartext HTTP/2) [http]
-  network=T            added time that occupies no slot, half before and half after the service [0]
-  service=DIST         const:T, exp:MEAN, lognormal:MEAN:SIGMA, bimodal:T1:T2:PROBABILITY_OF_T2 [const:0]
-  k=N                  requests worked on at once, more wait in order; off is no limit [off]
-  per_inflight=T       added to the service time per request in flight at arrival, itself included [0]
+  listen=ADDR          127.0.0.1:PORT, [::1]:PORT or unix:/path, port 0 is any [127.0.0.1:0]
+  protocol=P           http, fastcgi, uwsgi, scgi, memcached, grpc (cleartext HTTP/2) [http]
+  network=T            added time that occupies no slot, half of it each way [0]
+  service=DIST         const:T, exp:MEAN, lognormal:MEAN:SIGMA or
+                       bimodal:T1:T2:PROBABILITY_OF_T2 [const:0]
+  k=N                  requests worked on at once, more wait in order; off: no limit [off]
+  per_inflight=T       added service time per request in flight at arrival, itself included [0]
   first=N:T            the next N requests take the service time T instead [0:0]
   status=CODE          status of ordinary answers [200]
-  fail=P[:CODE]        probability of a failing answer and its status [0:503, with grpc 0:14]
+  fail=P[:CODE]        probability of a failing answer and its status [0:503, grpc 0:14]
   fast_fail            failing answers take neither slot nor service time [off]
   hang                 requests are read and never answered [off]
   accept_delay=T       wait between accepting a connection and reading from it [0]
@@ -55,20 +56,22 @@ SPEC is a list of words separated by commas (times: 250us, 5ms, 1.5s, 2m):
   body=BYTES           length of the body, k and m are allowed [16]
   chunk_delay=T        the header at once, the body spread over this time [0]
   garbage              the answer is not of the protocol [off]
-  close_idle=N[:late]  a connection said to be kept alive closes after N answers, with :late only when the
-                       next request arrives; off is never (http, fastcgi, memcached) [off]
+  close_idle=N[:late]  a connection said to be kept alive closes after N answers, with :late
+                       only when the next request arrives (http, fastcgi, memcached) [off]
   grpc_status=N        grpc-status of ordinary answers, 0 to 16 (grpc) [0]
   trailers_only        the answer is one header frame with the status (grpc) [off]
+A word without value means on. An answer fails by fail, a status from 500 or a grpc_status.
 
-Control port: GET /stats; POST /set?server=NAME with a SPEC as body (all but listen and protocol), /close, /open,
-/reset; without server= all servers are meant; /close?keep=1 leaves the open connections alone.";
+Control port: GET /stats, POST /set (the body is a SPEC without listen and protocol), /close,
+/open, /reset. All take ?server=NAME and mean all servers without it. /close ends the open
+connections too, /close?keep=1 leaves them alone.";
 
 /// Options of `labor-bench model`.
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
     /// A server, as NAME=SPEC; may be repeated
-    #[arg(long = "server", value_name = "NAME=SPEC", required = true, value_parser = Spec::parse)]
+    #[arg(long = "server", value_name = "NAME=SPEC", required = true, value_parser = explained(Spec::parse))]
     servers: Vec<Spec>,
     /// Address of the control port, loopback only; port 0 is any free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
@@ -77,7 +80,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The process ends after this time, whatever happens
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = explained(duration))]
     lifetime: Duration,
     /// Go on when standard input closes
     #[arg(long)]

@@ -64,7 +64,8 @@ pub struct Server {
 /// One request from arrival to the last byte of its answer; dropping it ends its being in flight.
 pub struct Job {
     server: Rc<Server>,
-    /// The behaviour at arrival: a change concerns later requests.
+    /// The behaviour at arrival; a change concerns later requests, but for the service time, which is drawn when the
+    /// service begins.
     pub behaviour: Rc<Behaviour>,
     /// Requests in flight at arrival, this one included.
     pub in_flight: usize,
@@ -104,8 +105,9 @@ impl Server {
         if spec.split(',').any(|word| word.trim().starts_with("first=")) {
             self.first_left.set(new.first.0);
         }
-        self.slots.set_limit(new.k);
+        let k = new.k;
         *self.behaviour.borrow_mut() = Rc::new(new);
+        self.slots.set_limit(k);
         Ok(())
     }
 
@@ -128,7 +130,7 @@ impl Server {
         let mut connections = self.connections.borrow_mut();
         connections.insert(id, task);
         // Now and then, so that the cost per connection stays constant.
-        if id % 256 == 0 {
+        if id.is_multiple_of(256) {
             connections.retain(|_, task| !task.is_finished());
         }
     }
@@ -174,7 +176,9 @@ impl Server {
         })
     }
 
-    fn service_time(&self, behaviour: &Behaviour, in_flight: usize) -> Duration {
+    /// The time of a service that begins now: a queue from before a change is worked off at the new speed.
+    fn service_time(&self, in_flight: usize) -> Duration {
+        let behaviour = self.behaviour();
         let left = self.first_left.get();
         let own = if left > 0 {
             self.first_left.set(left - 1);
@@ -220,7 +224,7 @@ impl Job {
         }
         let slot = server.slots.acquire(there).await;
         let service = InService::enter(server);
-        let due = slot.since + server.service_time(behaviour, self.in_flight);
+        let due = slot.since + server.service_time(self.in_flight);
         timer.until(due).await;
         drop(service);
         slot.finish(due);
