@@ -62,6 +62,8 @@ sub configuration {
     my $main = $with{main} // '';
     my $events = $with{events} // 'worker_connections 4096;';
     my $temp = join "\n", map { "    ${_}_temp_path $self->{dir}/temp/$_;" } qw(client_body proxy fastcgi uwsgi scgi);
+    # The default would be a file outside of this directory; `off` would win over one that a test asks for.
+    my $access = $http =~ /^    access_log/m ? '' : 'access_log off;';
     # LABOR_MODULE=none: what does nginx itself do in this test?
     my $module = module() eq 'none' ? '' : 'load_module ' . module() . ';';
     return <<"EOT";
@@ -77,7 +79,7 @@ events {
 }
 http {
 $temp
-    access_log off;
+    $access
     keepalive_requests 1000000;
 $http
 }

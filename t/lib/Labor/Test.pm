@@ -24,7 +24,7 @@ use Labor::Nginx;
 use Labor::Util qw(wait_for free_port hold_port slurp last_lines);
 use Test::More;
 
-our @EXPORT = (@Test::More::EXPORT, 'wait_for');
+our @EXPORT = (@Test::More::EXPORT, 'wait_for', 'eventually');
 
 # An interrupted test must still end its processes (in END and DESTROY).
 $SIG{$_} = sub { exit 130 } for qw(INT TERM HUP);
@@ -62,6 +62,13 @@ sub needs {
     my ($self, @features) = @_;
     my @missing = grep { !$self->has($_) } @features or return $self;
     plan skip_all => "nginx " . $self->nginx_version . " lacks: @missing";
+}
+
+# eventually { CONDITION } NAME, [SECONDS]: a check that passes as soon as the condition holds.
+sub eventually (&$;$) {
+    my ($condition, $name, $seconds) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    return ok scalar(&wait_for($condition, $seconds)), $name;
 }
 
 # ---- back ends
@@ -133,7 +140,10 @@ sub _reload_meanwhile {
 sub expand {
     my ($self, $text) = @_;
     $text =~ s/%%(\w+)%%/$self->_value($1)/ge;
-    return $text;
+    return $text unless Labor::Nginx::module() eq 'none';
+    # Without the module: nginx's own round robin, variables always empty.
+    return $text =~ s/\blabor_status;/return 200 '{}';/gr =~ s/(?<![\w\/.-])labor(?:_zone)?(?= |;)[^;{}]*;//gr
+        =~ s/\$labor_\w+/-/gr;
 }
 
 sub _value {

@@ -1,0 +1,100 @@
+# What `nginx -t` refuses, and that it says so with the value and a hint. And what it must not refuse.
+use strict;
+use warnings;
+use Labor::Test;
+
+my $t = Labor::Test->new;
+
+sub upstream {
+    my ($inside) = @_;
+    return "upstream u { $inside server 127.0.0.1:9; } server { listen %%LISTEN%%; location / { proxy_pass http://u; } }";
+}
+
+# What stands in the block before its server, and what nginx must say: every part.
+my @refused = (
+    ['labor fast;', 'invalid parameter "fast"', 'it must be'],
+    ['labor policy;', 'invalid parameter "policy"', 'it must be'],
+    ['labor headers;', 'invalid parameter "headers"'],
+    ['labor speed=1;', 'invalid parameter "speed=1"', '"half_life="'],
+    ['labor policy=quickest;', 'invalid value "quickest" in parameter "policy"', '"fastest"', '"decay"'],
+    ['labor policy=;', 'invalid value "" in parameter "policy"'],
+    ['labor policy=fastest policy=decay;', 'duplicate parameter "policy"'],
+    ['labor half_life=fast;', 'invalid value "fast" in parameter "half_life"', 'it must be a time'],
+    ['labor half_life=-1s;', 'invalid value "-1s"'],
+    ['labor half_life=0;', 'invalid value "0"'],
+    ['labor half_life=99ms;', 'invalid value "99ms"', '100ms'],
+    ['labor half_life=11m;', 'invalid value "11m"', '10m'],
+    ['labor half_life=99999999999999999999s;', 'invalid value "99999999999999999999s"'],
+    ['labor half_life=1s half_life=1s;', 'duplicate parameter "half_life"'],
+    ['labor explore=1;', 'invalid value "1" in parameter "explore"', '"off"', '10%'],
+    ['labor explore=11%;', 'invalid value "11%"'],
+    ['labor explore=10.01%;', 'invalid value "10.01%"'],
+    ['labor explore=-1%;', 'invalid value "-1%"'],
+    ['labor explore=%;', 'invalid value "%"'],
+    ['labor explore=nan%;', 'invalid value "nan%"'],
+    ['labor explore=1e0%;', 'invalid value "1e0%"'],
+    ['labor explore=on;', 'invalid value "on"'],
+    ['labor explore=1% explore=off;', 'duplicate parameter "explore"'],
+    ['labor failure=;', 'invalid value "" in parameter "failure"', 'list of statuses'],
+    ['labor failure=500,;', 'invalid value ""'],
+    ['labor failure=5xx;', 'invalid value "5xx"'],
+    ['labor failure=200;', 'invalid value "200"', '400 to 599'],
+    ['labor failure=600;', 'invalid value "600"'],
+    ['labor failure=+500;', 'invalid value "+500"'],
+    ['labor failure=500,500;', 'duplicate value "500"'],
+    ['labor failure=500 failure=503;', 'duplicate parameter "failure"'],
+    ['labor header last_byte;', '"header" and "last_byte" are mutually exclusive'],
+    ['labor header header;', 'duplicate parameter "header"'],
+    ['labor policy=round_robin half_life=5s;', 'half_life=5s', 'no effect', 'round_robin'],
+    ['labor policy=least_conn explore=1%;', 'explore=1%', 'no effect', 'least_conn'],
+    ['labor; labor;', '"labor" directive is duplicate'],
+    (map { ["$_; labor;", 'load balancing method'], ["labor; $_;", 'load balancing method'] }
+        'least_conn', 'ip_hash', 'hash $uri', 'random'),
+);
+
+for (@refused) {
+    my ($inside, @parts) = @$_;
+    my $said = $t->config_error(upstream($inside)) // 'accepted';
+    like $said, qr/\[emerg\]/, "refused: $inside";
+    like $said, qr/\Q$_\E/, "    and says: $_" for @parts;
+    like $said, qr/check\.conf:\d+/, '    and where';
+}
+
+# Outside of upstream{} and location{}.
+for (
+    ['labor; server { listen %%LISTEN%%; }', '"labor" directive is not allowed here'],
+    ['server { listen %%LISTEN%%; location / { labor; } }', '"labor" directive is not allowed here'],
+    ['labor_status; server { listen %%LISTEN%%; }', '"labor_status" directive is not allowed here'],
+    ['server { listen %%LISTEN%%; location / { labor_status on; } }', 'invalid number of arguments in "labor_status"'],
+    ['server { listen %%LISTEN%%; location / { labor_status; labor_status; } }', 'is duplicate'],
+    ['labor_zone;', 'invalid number of arguments in "labor_zone"'],
+    ['labor_zone 1m; labor_zone 1m;', '"labor_zone" directive is duplicate'],
+    ['labor_zone big;', 'invalid zone size "big"'],
+    ['labor_zone 4k;', 'zone "4k" is too small'],
+    ['upstream u { labor; }', 'no servers are inside upstream'],
+) {
+    my ($http, @parts) = @$_;
+    my $said = $t->config_error($http) // 'accepted';
+    like $said, qr/\Q$_\E/, "refused: $http: $_" for @parts;
+}
+
+# The limits themselves, and everything at once.
+for my $inside (
+    'labor;', 'labor header;', 'labor last_byte;',
+    (map { "labor policy=$_;" } qw(fastest weighted least_conn round_robin decay)),
+    'labor half_life=100ms;', 'labor half_life=10m;', 'labor half_life=1m30s;',
+    'labor explore=0%;', 'labor explore=10%;', 'labor explore=0.5%;', 'labor explore=off;',
+    'labor failure=503;', 'labor failure=400,404,429,500,501,502,503,504,505,599;',
+    'labor header policy=weighted half_life=2s failure=500,502;',
+    'labor last_byte policy=fastest half_life=10s explore=2% failure=500;',
+    'zone z 128k; labor;', 'labor; zone z 128k;',
+) {
+    my ($good, $said) = $t->config_test(upstream($inside));
+    ok $good, "accepted: $inside" or diag $said;
+    unlike $said, qr/\[warn\]/, '    without a warning' or diag $said;
+}
+
+my ($good, $said) = $t->config_test('labor_zone 1m; ' . upstream('labor;'));
+ok $good, 'accepted: labor_zone 1m' or diag $said;
+
+$t->done;
