@@ -69,10 +69,16 @@ impl Sheet<'_> {
         self.rows.iter().find(|r| r.0 == kind).map(|r| r.1.iter().map(figure).collect()).unwrap_or_default()
     }
 
-    /// The peer with the smallest average of a figure.
+    /// The peer with the smallest average of a figure, among those that do not buy it with errors: failing fast is no
+    /// achievement, and a failed request leaves its server free for others.
     pub fn best_peer(&self, figure: Figure) -> Option<Kind> {
-        let value = |kind: Kind| average(&self.figures(kind, figure));
-        self.rows.iter().map(|r| r.0).filter(|k| k.is_peer()).min_by(|&a, &b| value(a).total_cmp(&value(b)))
+        let value = |kind: Kind, figure: Figure| average(&self.figures(kind, figure));
+        let allowed = 2.0 * value(Kind::Labor, Summary::errors) + 0.1;
+        self.rows
+            .iter()
+            .map(|r| r.0)
+            .filter(|&k| k.is_peer() && value(k, Summary::errors) <= allowed)
+            .min_by(|&a, &b| value(a, figure).total_cmp(&value(b, figure)))
     }
 
     /// Our figure over another policy's, paired by seed.

@@ -81,8 +81,7 @@ impl<'a> Run<'a> {
         let horizon = (scenario.duration * 4.0 * SECOND) as Nanos + timeout;
         let servers: Vec<_> = scenario.server.iter().map(|s| Server::new(s, timeout, horizon)).collect();
         let at = |seconds: f64| (seconds * SECOND) as Nanos;
-        let window =
-            |w: Watch| (at(w.from), w.until.map_or(Nanos::MAX, at), w.server);
+        let window = |w: Watch| (at(w.from), w.until.map_or(Nanos::MAX, at), w.server);
         Self {
             scenario,
             present: servers.iter().map(|s| s.joins == 0).collect(),
@@ -179,7 +178,8 @@ impl<'a> Run<'a> {
 mod tests {
     use super::*;
 
-    const LAN: &str = "about='x'\nrate=1000\nduration=5\nworkers=2\nbalancers=2\n[[server]]\ncount=3\nservice_ms=2\nconcurrency=2\n";
+    const LAN: &str =
+        "about='x'\nrate=1000\nduration=5\nworkers=2\nbalancers=2\n[[server]]\ncount=3\nservice_ms=2\nconcurrency=2\n";
 
     #[test]
     fn what_goes_in_comes_out_for_every_policy() {

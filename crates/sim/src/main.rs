@@ -140,7 +140,14 @@ fn randoms(settings: u64, first: u64, policy: Vec<Kind>) {
     println!("{settings} settings from {first}: geometric mean of (policy / oracle), and the worst");
     for &kind in &kinds {
         let [mean, p99] = [MEAN, P99].map(|f| over_oracle(&sheets, kind, f));
-        println!("  {:<12} mean {:.3} (worst {:.2})   p99 {:.3} (worst {:.2})", kind.name(), mean.0, mean.1, p99.0, p99.1);
+        println!(
+            "  {:<12} mean {:.3} (worst {:.2})   p99 {:.3} (worst {:.2})",
+            kind.name(),
+            mean.0,
+            mean.1,
+            p99.0,
+            p99.1
+        );
     }
     behind(&sheets);
 }
@@ -162,7 +169,13 @@ fn behind(sheets: &[Sheet<'_>]) {
         if mean > 1.02 {
             let both = if p99 > 1.02 { "  BOTH" } else { "" };
             let s = sheet.scenario;
-            println!("  {}: mean {mean:.3}, p99 {p99:.3} of {}{both}  ({}, {} balancers)", s.name, peer.name(), s.about, s.balancers);
+            println!(
+                "  {}: mean {mean:.3}, p99 {p99:.3} of {}{both}  ({}, {} balancers)",
+                s.name,
+                peer.name(),
+                s.about,
+                s.balancers
+            );
         }
     }
 }
@@ -186,9 +199,8 @@ fn directory() -> PathBuf {
 fn shipped() -> Result<Vec<String>, String> {
     let dir = directory();
     let entries = std::fs::read_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    let mut names: Vec<_> = entries
-        .filter_map(|e| Some(e.ok()?.path().file_stem()?.to_string_lossy().into_owned()))
-        .collect();
+    let mut names: Vec<_> =
+        entries.filter_map(|e| Some(e.ok()?.path().file_stem()?.to_string_lossy().into_owned())).collect();
     names.sort();
     Ok(names)
 }

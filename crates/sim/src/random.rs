@@ -27,7 +27,8 @@ pub fn setting(seed: u64) -> Scenario {
 fn draw(rng: &mut Rng, seed: u64) -> Scenario {
     let n = 3 + (rng.unit() * 18.0) as usize;
     let service = log_uniform(rng, 1.0, 20.0);
-    let spread = rng.unit() * 1.5;
+    // The square root draws more wide settings than narrow ones: equal servers have scenarios of their own.
+    let spread = rng.unit().sqrt() * 1.5;
     let net = log_uniform(rng, 0.3, 20.0);
     let k = log_uniform(rng, 1.0, 33.0);
     // Half of the settings have one concurrency, or one network time, for all servers.

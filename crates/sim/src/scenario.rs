@@ -246,7 +246,8 @@ fn expand(spec: &ServerSpec) -> Vec<ServerSpec> {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "about='x'\nrate=10\nduration=5\n[[server]]\ncount=3\nservice_ms=5\nservice_to_ms=15\nconcurrency=2\n";
+    const GOOD: &str =
+        "about='x'\nrate=10\nduration=5\n[[server]]\ncount=3\nservice_ms=5\nservice_to_ms=15\nconcurrency=2\n";
 
     #[test]
     fn counts_expand_evenly() {

@@ -102,8 +102,7 @@ impl Policy for LeastTime {
             }
         }
         let (first, _) = best?;
-        let chosen =
-            if ties.len() > 1 { self.ties.next(|i| ties.contains(&i)).unwrap_or(first) } else { first };
+        let chosen = if ties.len() > 1 { self.ties.next(|i| ties.contains(&i)).unwrap_or(first) } else { first };
         let peer = &mut self.peers[chosen];
         if (now / 1000).saturating_sub(peer.checked) > FAIL_TIMEOUT {
             peer.checked = now / 1000;
