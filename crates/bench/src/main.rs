@@ -30,7 +30,7 @@ enum Command {
     /// Run servers whose latency, concurrency and faults can be set, also while they run
     Model(model::Args),
     /// Send requests to a loopback address and report latencies from the moment each was due
-    Load(load::Args),
+    Load(Box<load::Args>),
     Watch(watch::Args),
     /// Print an address of this machine with a port that is free at this moment
     FreeAddress {
@@ -56,7 +56,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     LocalSet::new().block_on(&runtime, async {
         match command {
             Command::Model(args) => model::run(args).await,
-            Command::Load(args) => load::run(args).await,
+            Command::Load(args) => load::run(*args).await,
             Command::Watch(args) => watch::run(args).await,
             Command::FreeAddress { ip } => {
                 let endpoint = net::Endpoint::parse(&std::net::SocketAddr::new(ip, 0).to_string())?;

@@ -99,8 +99,23 @@ impl Reserved {
 
     /// Starts to accept.
     pub fn listen(self) -> io::Result<Listener> {
+        self.listen_for(BACKLOG)
+    }
+
+    /// Listens with room for a single connection, and takes that room itself: later connections to a TCP address neither
+    /// succeed nor fail until both are dropped. Refused for unix sockets, where connecting fails at once.
+    pub async fn block(self, endpoint: &Endpoint) -> io::Result<(Listener, Stream)> {
+        if let Self::Unix(_) = self {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "a unix socket with a full queue refuses at once"));
+        }
+        // The kernel's queue holds one connection more than its backlog says.
+        let listener = self.listen_for(0)?;
+        Ok((listener, endpoint.connect(None).await?))
+    }
+
+    fn listen_for(self, backlog: u32) -> io::Result<Listener> {
         match self {
-            Self::Tcp(socket) => Ok(Listener::Tcp(socket.listen(BACKLOG)?)),
+            Self::Tcp(socket) => Ok(Listener::Tcp(socket.listen(backlog)?)),
             Self::Unix(path) => {
                 remove_socket(&path);
                 Ok(Listener::Unix(UnixListener::bind(&path)?, path))

@@ -124,6 +124,23 @@ fn a_closed_server_refuses_and_comes_back_on_its_port() {
 }
 
 #[test]
+fn a_blocked_server_neither_accepts_nor_refuses() {
+    let path = std::env::temp_dir().join(format!("labor-bench-block-{}.sock", std::process::id()));
+    let model = Model::start(&["A=", &format!("U=listen=unix:{}", path.display())]);
+    model.post("/block?server=A", "");
+    let (_, stats) = model.control("GET", "/stats", "");
+    assert_eq!((&stats["A"]["listening"], &stats["U"]["listening"]), (&"blocked".into(), &"open".into()));
+    let report = load(&model.url("A"), "--burst 3 --timeout 100ms");
+    assert_eq!((&report["errors"]["timeout"], model.stat("A", "connections")), (&3.into(), 0), "{report}");
+    model.post("/close?server=A", "");
+    assert_eq!(load(&model.url("A"), "--burst 3")["errors"]["connect"], 3);
+    model.post("/block?server=A", "");
+    model.post("/open?server=A", "");
+    assert_eq!(load(&model.url("A"), "--burst 3")["statuses"]["200"], 3);
+    assert_eq!(model.control("POST", "/block?server=U", "").0, 400);
+}
+
+#[test]
 fn the_same_seed_fails_the_same_requests() {
     let outcomes = || {
         let model = Model::start(&["A=fail=0.3:500"]);

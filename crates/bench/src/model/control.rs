@@ -105,9 +105,14 @@ async fn act(method: &str, target: &str, body: &str, sites: &[Site]) -> Result<V
                 site.close(keep).await?;
             }
         }
+        ("POST", "/block") => {
+            for site in &sites {
+                site.block().await?;
+            }
+        }
         ("POST", "/open") => sites.iter().try_for_each(|site| site.open())?,
         ("POST", "/reset") => servers().for_each(|server| server.reset()),
-        _ => bail!("{method} {path} is not GET /stats or POST /set, /close, /open, /reset"),
+        _ => bail!("{method} {path} is not GET /stats or POST /set, /close, /block, /open, /reset"),
     }
     let stats: Map<String, Value> = sites.iter().map(|site| (site.server.name.clone(), site.stats())).collect();
     Ok(Value::Object(stats))

@@ -1,4 +1,4 @@
-//! Where a server listens: accepting, closing and opening again on the same address.
+//! Where a server listens: accepting, closing, blocking and opening again on the same address.
 //!
 //! A closed server keeps its port bound without listening, so that connections are refused and nobody else takes the port.
 
@@ -35,6 +35,8 @@ pub struct Site {
 enum State {
     Open(JoinHandle<()>),
     Closed(Reserved),
+    /// The queue of connections is full and nobody accepts.
+    Blocked(Listener, Stream),
     /// Between the two; stays so only after an error of the system.
     Lost,
 }
@@ -54,6 +56,10 @@ impl Site {
         let reserved = match std::mem::replace(&mut *state, State::Lost) {
             State::Closed(reserved) => reserved,
             State::Lost => self.reserve()?,
+            State::Blocked(listener, filler) => {
+                drop((listener, filler));
+                self.reserve()?
+            }
             open @ State::Open(_) => {
                 *state = open;
                 return Ok(());
@@ -66,29 +72,46 @@ impl Site {
 
     /// Stops listening and, unless `keep`, ends the open connections, as when the process dies.
     pub async fn close(&self, keep: bool) -> Result<()> {
-        let before = self.state.replace(State::Lost);
-        let after = match before {
-            State::Open(task) => {
-                task.abort();
-                // The listener lives in the task: a second socket cannot be bound before it is gone.
-                let _ = task.await;
-                State::Closed(self.reserve()?)
-            }
-            State::Lost => State::Closed(self.reserve()?),
-            closed @ State::Closed(_) => closed,
-        };
-        self.state.replace(after);
+        let reserved = self.stop().await?;
+        self.state.replace(State::Closed(reserved));
         if !keep {
             self.server.drop_connections();
         }
         Ok(())
     }
 
+    /// Ends the open connections and lets new ones hang, as when the host has left the network.
+    pub async fn block(&self) -> Result<()> {
+        let (listener, filler) = self.stop().await?.block(&self.address).await?;
+        self.state.replace(State::Blocked(listener, filler));
+        self.server.drop_connections();
+        Ok(())
+    }
+
+    /// Gives up listening, whatever the state, and holds the address.
+    async fn stop(&self) -> Result<Reserved> {
+        match self.state.replace(State::Lost) {
+            State::Closed(reserved) => return Ok(reserved),
+            State::Open(task) => {
+                task.abort();
+                // The listener lives in the task: a second socket cannot be bound before it is gone.
+                let _ = task.await;
+            }
+            State::Blocked(listener, filler) => drop((listener, filler)),
+            State::Lost => {}
+        }
+        self.reserve()
+    }
+
     /// The counters of the server, its address and whether it listens.
     pub fn stats(&self) -> Value {
         let mut stats = self.server.stats();
         stats["address"] = json!(self.address.to_string());
-        stats["open"] = json!(matches!(*self.state.borrow(), State::Open(_)));
+        stats["listening"] = match *self.state.borrow() {
+            State::Open(_) => json!("open"),
+            State::Blocked(..) => json!("blocked"),
+            State::Closed(_) | State::Lost => json!("closed"),
+        };
         stats
     }
 

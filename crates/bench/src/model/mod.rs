@@ -63,8 +63,9 @@ SPEC is a list of words separated by commas (times: 250us, 5ms, 1.5s, 2m):
 A word without value means on. An answer fails by fail, a status from 500 or a grpc_status.
 
 Control port: GET /stats, POST /set (the body is a SPEC without listen and protocol), /close,
-/open, /reset. All take ?server=NAME and mean all servers without it. /close ends the open
-connections too, /close?keep=1 leaves them alone.";
+/block, /open, /reset. All take ?server=NAME and mean all servers without it. /close refuses
+connections and ends the open ones, /close?keep=1 leaves those alone; /block ends them and lets
+new ones hang (TCP only); /open undoes both; /reset zeroes the counters.";
 
 /// Options of `labor-bench model`.
 #[derive(clap::Args)]
