@@ -227,8 +227,6 @@ impl RrPeer {
         fails: fails -> ngx_uint_t;
         /// When the server was last tried, s.
         checked: checked -> nginx_sys::time_t;
-        /// When it last failed, s.
-        accessed: accessed -> nginx_sys::time_t;
         /// `max_fails`, 0 for never counted out.
         max_fails: max_fails -> ngx_uint_t;
         /// `fail_timeout`, s.

@@ -16,7 +16,7 @@ use nginx_sys::{
     NGX_PROCESS_WORKER, ngx_conf_t, ngx_cycle_t, ngx_http_request_t, ngx_http_upstream_free_round_robin_peer,
     ngx_http_upstream_get_round_robin_peer, ngx_http_upstream_init_round_robin,
     ngx_http_upstream_init_round_robin_peer, ngx_http_upstream_rr_peer_data_t, ngx_http_upstream_rr_peers_t,
-    ngx_http_upstream_srv_conf_t, ngx_http_upstream_t, ngx_int_t, ngx_msec_t, ngx_peer_connection_t, ngx_process,
+    ngx_http_upstream_srv_conf_t, ngx_http_upstream_t, ngx_int_t, ngx_peer_connection_t, ngx_process,
     ngx_time, ngx_uint_t,
 };
 
@@ -88,14 +88,11 @@ impl PeerData {
     /// Books the attempt that nginx ends with `state`; the state round robin is to see.
     fn finish(&mut self, pc: *mut ngx_peer_connection_t, state: ngx_uint_t) -> ngx_uint_t {
         let now = worker::now();
-        // SAFETY: the saved upstream lives until its peer is freed; `state` is the current attempt's record, null before one.
-        let header = unsafe {
-            let u = self.upstream;
-            (*u).state.as_ref().filter(|state| state.header_time != ngx_msec_t::MAX).map(|_| (*u).headers_in.status_n)
-        };
+        // SAFETY: the saved upstream lives until its peer is freed.
+        let header = unsafe { outcome::has_header(self.upstream).then(|| outcome::status(self.upstream)) };
         // An answer that nginx did not pass on (a retry, its own error page) went past the filter.
         if let Some(status) = header {
-            self.header(status, now);
+            self.header(ngx_uint_t::from(status), now);
         }
         let (Some(attempt), Some(lists), Some(view)) = (self.attempt.take(), lists(self.us), zone::view()) else {
             return state;
@@ -109,7 +106,6 @@ impl PeerData {
         }
         outcome::log(self.upstream, pc, outcome, &receipt);
         list.balancer.settle(&receipt);
-        outcome::log(self.upstream, pc, outcome, &receipt);
         // SAFETY: nginx hands over the connection of this attempt.
         if outcome == Outcome::Void && unsafe { (*pc).cached() } != 0 {
             return self.discount(state);
