@@ -90,6 +90,9 @@ configure_headers() {
         rm -rf "$2"
         { mkdir -p "$2" && cp -RL "$1/." "$2/"; } || return 1
     fi
+    if grep -q dpkg-buildflags "$2/conf_flags" 2>/dev/null; then
+        command -v dpkg-buildflags >/dev/null || install_packages dpkg-dev
+    fi
     log=$2/configure.log
     say "Configuring nginx's headers in ${2#"$root"/} …"
     (
