@@ -16,8 +16,8 @@ use nginx_sys::{
     NGX_PROCESS_WORKER, ngx_conf_t, ngx_cycle_t, ngx_http_request_t, ngx_http_upstream_free_round_robin_peer,
     ngx_http_upstream_get_round_robin_peer, ngx_http_upstream_init_round_robin,
     ngx_http_upstream_init_round_robin_peer, ngx_http_upstream_rr_peer_data_t, ngx_http_upstream_rr_peers_t,
-    ngx_http_upstream_srv_conf_t, ngx_http_upstream_t, ngx_int_t, ngx_peer_connection_t, ngx_process,
-    ngx_time, ngx_uint_t,
+    ngx_http_upstream_srv_conf_t, ngx_http_upstream_t, ngx_int_t, ngx_peer_connection_t, ngx_process, ngx_time,
+    ngx_uint_t,
 };
 
 pub use list::Lists;
@@ -153,7 +153,8 @@ pub fn init_process(cycle: *mut ngx_cycle_t) {
     let (now, tried) = (worker::now(), Tried::new());
     for us in &main.upstreams {
         // SAFETY: the upstreams live as long as the configuration; by now their lists are where they stay.
-        let (primary, host) = unsafe { ((**us).peer.data.cast::<ngx_http_upstream_rr_peers_t>(), ffi::bytes((**us).host)) };
+        let (primary, host) =
+            unsafe { ((**us).peer.data.cast::<ngx_http_upstream_rr_peers_t>(), ffi::bytes((**us).host)) };
         let Some(lists) = lists(*us) else { continue };
         if primary.is_null() {
             continue;
