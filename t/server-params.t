@@ -66,7 +66,7 @@ subtest 'max_fails: counted out, still tried by trials, back in time' => sub {
     cmp_ok requests('F1'), '<=', 8, 'and then hardly any more';
     $t->set(F1 => 'reset=none')->reset('F1');
     # Trials: one every max(5 s, 100 picks). Twenty connections a round keep the picks coming.
-    eventually { $t->burst(20, '/fails'); $t->stats('F1')->{answers} >= 20 }
+    eventually { $t->burst(5, '/fails'); $t->stats('F1')->{answers} >= 20 }
         'a server that is well again is back within a minute, whatever fail_timeout says', 60;
 };
 
@@ -76,7 +76,7 @@ subtest 'backup' => sub {
     my $served = $t->servers(20, '/backup');
     is_deeply [sort keys %$served], [qw(B2 B3)], 'the backups, both, when it does not' or diag explain $served;
     $t->open('B1');
-    eventually { $t->burst(20, '/backup'); requests('B1') > 10 } 'the primary is back', 60;
+    eventually { $t->burst(5, '/backup'); requests('B1') > 10 } 'the primary is back', 60;
 };
 
 subtest 'down' => sub {

@@ -13,7 +13,7 @@ $t->conf(<<"EOC")->run;
     access_log %%DIR%%/access.log v;
     upstream one { labor; server %%ADDR_A%%; }
     upstream retry { labor; server %%DEAD%%; server %%ADDR_B%% backup; }
-    upstream status { labor; server %%ADDR_C%%; server %%ADDR_B%% backup; }
+    upstream status { labor; server %%ADDR_C%% max_fails=0; server %%ADDR_B%% backup; }
     upstream slow { labor; server %%ADDR_S%%; }
     upstream plain { server %%ADDR_B%%; }
     server {
