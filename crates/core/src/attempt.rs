@@ -1,10 +1,13 @@
 //! One attempt at one server, from the pick to the end: a single owned value, so that it cannot be finished twice.
 
 use crate::balancer::{Choice, Reason};
+use crate::evidence::{self, Sample};
+use crate::group::Group;
 use crate::inflight::{self, Shared};
-use crate::params::Params;
+use crate::params::{Metric, Params};
+use crate::peer::Peer;
 use crate::sync::Ordering;
-use crate::time::{Micros, since};
+use crate::time::{Micros, seconds, since};
 
 /// Kinds of failure, for counters and for the last reason of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +68,15 @@ pub struct Attempt {
     started: Micros,
     header_at: Option<Micros>,
     queue: u32,
+    /// Whether it still stands in the queue.
     queued: bool,
+    /// Whether the header has been booked as the answer: header mode and tunnels.
+    booked: bool,
+    /// The connection became a tunnel: how that ends says nothing about the server.
+    tunnel: bool,
     reason: Reason,
     predicted: f32,
+    best: f32,
     price: f32,
 }
 
@@ -80,37 +89,42 @@ pub struct Receipt {
     pub header: Option<Micros>,
     /// For exploring attempts: what was charged, seconds.
     pub price: Option<f32>,
-    /// For exploring attempts: what it turned out to be, seconds; `None` when nothing was measured.
+    /// For exploring attempts: what it turned out to be, seconds (negative when it beat the best); `None` when nothing
+    /// was measured.
     pub measured: Option<f32>,
 }
 
 impl Attempt {
     /// Begins the attempt that `choice` asks for at `now`: counts it in flight and remembers what was promised.
     pub fn begin(shared: Shared<'_>, choice: &Choice, now: Micros) -> Self {
-        let mut generation = 0;
-        let mut queued = false;
-        if let Some((peer, cell)) =
-            choice.slot.and_then(|s| Some((shared.peers.get(s as usize)?, shared.cells.get(s as usize)?)))
-        {
-            inflight::take(cell, peer);
-            generation = peer.generation.load(Ordering::Acquire);
-            queued = true;
+        let place = shared.place(choice.slot);
+        let mut queue = choice.queue;
+        if let Some((peer, cell)) = place {
+            let before = inflight::take(cell, peer);
+            // What was there when the place was taken, not when the table was read: workers pick at the same time.
+            queue = before.max(0).unsigned_abs();
+            if queue == 0 {
+                peer.busy_since.store(now, Ordering::Relaxed);
+            }
             peer.last_pick.store(now, Ordering::Release);
             peer.requests.fetch_add(1, Ordering::Relaxed);
             if let Some(count) = peer.picks.get(choice.reason as usize) {
                 count.fetch_add(1, Ordering::Relaxed);
             }
-            shared.group.picks.fetch_add(1, Ordering::Relaxed);
         }
+        shared.group.picks.fetch_add(1, Ordering::Relaxed);
         Self {
-            slot: choice.slot.filter(|_| queued),
-            generation,
+            slot: choice.slot.filter(|_| place.is_some()),
+            generation: place.map_or(0, |(peer, _)| peer.generation.load(Ordering::Acquire)),
             started: now,
             header_at: None,
-            queue: choice.queue,
-            queued,
+            queue,
+            queued: place.is_some(),
+            booked: false,
+            tunnel: false,
             reason: choice.reason,
             predicted: choice.latency,
+            best: choice.best,
             price: choice.price,
         }
     }
@@ -127,30 +141,109 @@ impl Attempt {
 
     /// The response header came at `now` with `status`; `upgraded` when the connection becomes a tunnel.
     ///
-    /// In header mode, and for tunnels in either mode, this is where the sample is taken and the queue is left.
+    /// In header mode, and for tunnels in either mode, this is where the sample is taken and the queue is left. A second
+    /// call changes nothing.
     pub fn header(&mut self, shared: Shared<'_>, params: &Params, status: u16, upgraded: bool, now: Micros) {
-        let _ = (shared, params, status, upgraded);
-        if self.header_at.is_none() {
-            self.header_at = Some(now);
+        if self.header_at.is_some() {
+            return;
         }
+        self.header_at = Some(now);
+        if let Some(peer) = self.own(shared) {
+            evidence::answered(peer, now);
+        }
+        if params.metric != Metric::Header && !upgraded {
+            return;
+        }
+        self.leave(shared);
+        if params.failure.contains(status) {
+            // `finish` books the failure; failing fast must not look fast.
+            return;
+        }
+        self.tunnel = upgraded;
+        if let Some(peer) = self.own(shared) {
+            let kind = if (400..500).contains(&status) { Sample::Bound } else { Sample::Exact };
+            self.sample((peer, shared.group), params, kind, now);
+            if upgraded {
+                evidence::succeeded(peer, shared.group, now);
+            }
+        }
+        self.booked = true;
     }
 
     /// Ends the attempt at `now` and books it.
-    pub fn finish(self, shared: Shared<'_>, params: &Params, outcome: Outcome, now: Micros) -> Receipt {
-        let _ = (params, outcome, self.generation, self.queue, self.predicted, self.price);
-        if let Some((peer, cell)) =
-            self.slot.and_then(|s| Some((shared.peers.get(s as usize)?, shared.cells.get(s as usize)?)))
-        {
-            if self.queued {
-                inflight::release_q(cell, peer);
-            }
+    pub fn finish(mut self, shared: Shared<'_>, params: &Params, outcome: Outcome, now: Micros) -> Receipt {
+        if let Some(peer) = self.own(shared).filter(|_| !self.tunnel) {
+            self.book((peer, shared.group), params, outcome, now);
+        }
+        self.leave(shared);
+        if let Some((peer, cell)) = shared.place(self.slot) {
             inflight::release_conns(cell, peer);
         }
+        let until = if self.booked { self.header_at.unwrap_or(now) } else { now };
+        let added = seconds(since(self.started, until)) as f32 - self.best;
+        let exploring = self.reason == Reason::Explore;
         Receipt {
             total: since(self.started, now),
             header: self.header_at.map(|at| since(self.started, at)),
-            price: None,
-            measured: None,
+            price: exploring.then_some(self.price),
+            measured: (exploring && outcome != Outcome::Void).then_some(added),
+        }
+    }
+
+    /// The server's record, unless the slot belongs to another server by now.
+    fn own<'a>(&self, shared: Shared<'a>) -> Option<&'a Peer> {
+        shared.peer(self.slot).filter(|peer| peer.generation.load(Ordering::Acquire) == self.generation)
+    }
+
+    /// Leaves the queue. The place is given back whatever generation the slot is in: totals are sums of cells, and a
+    /// cell knows no generations.
+    fn leave(&mut self, shared: Shared<'_>) {
+        if core::mem::take(&mut self.queued)
+            && let Some((peer, cell)) = shared.place(self.slot)
+        {
+            inflight::release_q(cell, peer);
+        }
+    }
+
+    fn sample(&self, record: (&Peer, &Group), params: &Params, kind: Sample, at: Micros) {
+        let latency = since(self.started, at);
+        evidence::book(record, params, (self.queue, self.predicted), (latency, kind), at);
+    }
+
+    fn book(&self, (peer, group): (&Peer, &Group), params: &Params, outcome: Outcome, now: Micros) {
+        let record = (peer, group);
+        match outcome {
+            Outcome::Pass | Outcome::Refused | Outcome::Held => {
+                // A held answer's end is its client's time, not the server's.
+                let (at, kind) = match outcome {
+                    Outcome::Pass => (Some(now), Sample::Exact),
+                    Outcome::Refused => (Some(now), Sample::Bound),
+                    _ => (self.header_at, Sample::Bound),
+                };
+                if let Some(at) = at.filter(|_| !self.booked) {
+                    self.sample(record, params, kind, at);
+                }
+                if outcome != Outcome::Held {
+                    evidence::answered(peer, now);
+                }
+                evidence::succeeded(peer, group, now);
+            }
+            Outcome::Fail(kind) => {
+                if let Some(count) = peer.failures.get(kind as usize) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                if matches!(kind, Failure::Status | Failure::Header) {
+                    evidence::answered(peer, now);
+                }
+                evidence::failed(peer, group, kind == Failure::Timeout, now);
+            }
+            Outcome::Abort => {
+                peer.aborts.fetch_add(1, Ordering::Relaxed);
+                if !self.booked {
+                    self.sample(record, params, Sample::Bound, now);
+                }
+            }
+            Outcome::Void => {}
         }
     }
 }

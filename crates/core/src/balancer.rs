@@ -2,10 +2,19 @@
 //! lives in [`crate::peer::Peer`] and [`crate::group::Group`].
 
 use crate::attempt::Receipt;
+use crate::evidence::LOWERED;
+use crate::explore::{Account, Consent, REST, claim, claim_trial, trial_due};
 use crate::inflight::Shared;
-use crate::params::Params;
+use crate::params::{Params, Policy};
+use crate::peer::Peer;
+use crate::pick::{Scan, Scene};
+use crate::policy::Learned;
 use crate::rng::Rng;
-use crate::time::Micros;
+use crate::rotation::Rotation;
+use crate::score::{AT_CAP, TIE};
+use crate::sync::Ordering;
+use crate::table::Table;
+use crate::time::{Micros, since};
 
 /// Why a server was picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +81,7 @@ pub struct Candidate {
 }
 
 /// One server of the list, as it stands until the list changes. The position in the slice is its index.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Its record in shared memory; `None` when the zone was full.
     pub slot: Option<u32>,
@@ -108,6 +117,8 @@ pub struct Choice {
     pub queue: u32,
     /// What exploration paid for it, seconds; 0 for other reasons.
     pub price: f32,
+    /// For exploring picks: predicted response time of the best server, seconds; 0 for other reasons.
+    pub best: f32,
 }
 
 /// One worker's view of one list.
@@ -115,20 +126,48 @@ pub struct Choice {
 pub struct Balancer {
     params: Params,
     members: Vec<Member>,
+    weights: Vec<u32>,
     rng: Rng,
+    table: Table,
+    learned: Learned,
+    rotation: Rotation,
+    scan: Scan,
+    account: Account,
+    /// When the first pick was.
+    started: Micros,
 }
 
 impl Balancer {
     /// A balancer without members, with its random phase from `seed`.
     pub fn new(params: Params, seed: u64) -> Self {
-        Self { params, members: Vec::new(), rng: Rng::new(seed) }
+        Self {
+            params,
+            members: Vec::new(),
+            weights: Vec::new(),
+            rng: Rng::new(seed),
+            table: Table::default(),
+            learned: Learned::default(),
+            rotation: Rotation::default(),
+            scan: Scan::default(),
+            account: Account::default(),
+            started: 0,
+        }
     }
 
     /// Replaces the list (at start, and whenever servers come, go or change). May allocate; not for every request.
+    /// The same list again changes nothing, so that the rotation goes on where it was.
     pub fn set_members(&mut self, members: &[Member]) {
+        if self.members == members {
+            return;
+        }
         self.members.clear();
         self.members.extend_from_slice(members);
-        let _ = self.rng.next_u64();
+        self.weights.clear();
+        self.weights.extend(members.iter().map(|m| m.weight));
+        self.table.resize(members);
+        self.learned.resize(members);
+        self.scan.resize(members.len());
+        self.rotation.restart(&self.weights, &mut self.rng);
     }
 
     /// The list as last set.
@@ -152,44 +191,160 @@ impl Balancer {
         request: Request,
         now: Micros,
     ) -> Option<Choice> {
-        let _ = (request, now);
-        self.fewest(shared, candidates, |fit| fit == Fit::Usable, Reason::Fastest)
+        self.survey(shared, candidates, now, false);
+        if self.started == 0 {
+            self.started = now;
+        }
+        let consent = Consent::of(shared.group, request.first, request.safe, self.started, now);
+        if let Some(choice) = self.trial(shared, candidates, consent, now) {
+            return Some(choice);
+        }
+        if let Some(choice) = self.explore(shared, consent, now) {
+            return Some(choice);
+        }
+        let (index, turned) = self.winner()?;
+        let reason = match (request.backup, self.scan.usable) {
+            (true, _) => Reason::Backup,
+            (_, 1) => Reason::Only,
+            _ if turned => Reason::Tie,
+            _ => Reason::Fastest,
+        };
+        Some(self.choice(index, reason))
     }
 
     /// The least bad server when neither list has a usable one: among those that nginx counts out.
     pub fn least_bad(&mut self, shared: Shared<'_>, candidates: &[Candidate], now: Micros) -> Option<Choice> {
-        let _ = now;
-        self.fewest(shared, candidates, |fit| fit != Fit::Unfit, Reason::Panic)
+        self.survey(shared, candidates, now, true);
+        let (index, _) = self.winner()?;
+        Some(self.choice(index, Reason::Panic))
     }
 
     /// The choice of member `index` by somebody else (a sticky session): predicted like any other, not counted in ties.
     pub fn take(&mut self, shared: Shared<'_>, index: usize, reason: Reason, now: Micros) -> Option<Choice> {
-        let _ = now;
         let member = *self.members.get(index)?;
-        let queue = member.slot.and_then(|s| shared.peers.get(s as usize)).map_or(0, |p| p.queue());
-        Some(Choice { index, slot: member.slot, reason, latency: 0.0, score: 0.0, queue, price: 0.0 })
+        self.refresh(shared, now);
+        let queue = shared.peer(member.slot).map_or(0, Peer::queue);
+        let score = crate::policy::base(self.params.policy, &mut self.table, &self.learned, index, queue);
+        Some(Choice { score, ..self.predicted(index, queue, reason) })
     }
 
     /// Corrects the exploration account once an exploring attempt is measured.
     pub fn settle(&mut self, receipt: &Receipt) {
-        let _ = receipt;
+        self.account.settle(receipt);
     }
 
-    fn fewest(
-        &self,
-        shared: Shared<'_>,
-        candidates: &[Candidate],
-        fit: impl Fn(Fit) -> bool,
-        reason: Reason,
-    ) -> Option<Choice> {
-        let queue_of = |i: usize| {
-            let peer = self.members.get(i)?.slot.and_then(|s| shared.peers.get(s as usize));
-            Some(peer.map_or(candidates.get(i)?.conns, |p| p.queue()))
-        };
-        let index = (0..self.members.len().min(candidates.len()))
-            .filter(|&i| candidates.get(i).is_some_and(|c| fit(c.fit)))
-            .min_by_key(|&i| queue_of(i))?;
-        let member = *self.members.get(index)?;
-        Some(Choice { index, slot: member.slot, reason, latency: 0.0, score: 0.0, queue: queue_of(index)?, price: 0.0 })
+    /// Follows new evidence.
+    fn refresh(&mut self, shared: Shared<'_>, now: Micros) {
+        if self.table.refresh(shared, &self.members, &self.params, now)
+            && self.learned.refresh(shared, &self.members, &self.params, now)
+        {
+            self.rotation.restart(&self.learned.weights, &mut self.rng);
+        }
+    }
+
+    /// Scans all candidates.
+    fn survey(&mut self, shared: Shared<'_>, candidates: &[Candidate], now: Micros, counted_out: bool) {
+        self.refresh(shared, now);
+        let scene = Scene { shared, members: &self.members, candidates, policy: self.params.policy, now };
+        self.scan.run(scene, &mut self.table, &self.learned, counted_out);
+    }
+
+    /// The best, or whose turn it is among the equally good; and whether it was a turn.
+    fn winner(&mut self) -> Option<(usize, bool)> {
+        let (best, _) = self.scan.best?;
+        let rotates = matches!(self.params.policy, Policy::RoundRobin | Policy::Weighted);
+        let weights = if self.params.policy == Policy::Weighted { &self.learned.weights } else { &self.weights };
+        let scan = &self.scan;
+        if rotates {
+            return self.rotation.turn(weights, |i| scan.tied(i)).map(|i| (i, scan.usable > 1));
+        }
+        let members = &self.members;
+        let (least, count) = scan.emptiest(members)?;
+        let equal =
+            |i: usize| members.get(i).is_some_and(|m| crate::pick::compare((scan.queue(i), m.weight), least).is_eq());
+        match count {
+            1 => members.iter().enumerate().map(|(i, _)| i).find(|&i| scan.tied(i) && equal(i)).map(|i| (i, false)),
+            _ => self.rotation.turn(weights, |i| scan.tied(i) && equal(i)).map(|i| (i, true)),
+        }
+        .or(Some((best, false)))
+    }
+
+    /// A trial of a lowered server, when one is due.
+    fn trial(&mut self, shared: Shared<'_>, candidates: &[Candidate], consent: Consent, now: Micros) -> Option<Choice> {
+        if !self.scan.lowered || consent == Consent::No {
+            return None;
+        }
+        let scene = Scene { shared, members: &self.members, candidates, policy: self.params.policy, now };
+        let mut longest: Option<(usize, Micros)> = None;
+        for i in 0..self.members.len() {
+            let Some((member, candidate)) = scene.entry(i) else { continue };
+            let Some(peer) = shared.peer(member.slot) else { continue };
+            let lowered = candidate.fit == Fit::CountedOut
+                || (self.params.policy == Policy::Fastest && peer.failure_level() > LOWERED);
+            // A lowered server that is still as good as the best needs no trial.
+            if !lowered || (candidate.fit == Fit::Usable && self.scan.tied(i)) {
+                continue;
+            }
+            let age = trial_due(peer, shared.group, consent, now);
+            if age.is_some_and(|age| longest.is_none_or(|(_, most)| age > most)) {
+                longest = age.map(|age| (i, age));
+            }
+        }
+        let (index, _) = longest?;
+        let peer = shared.peer(self.members.get(index)?.slot)?;
+        claim_trial(peer, shared.group, now).then(|| self.predicted(index, peer.queue(), Reason::Trial))
+    }
+
+    /// An exploring pick, when one is affordable.
+    fn explore(&mut self, shared: Shared<'_>, consent: Consent, now: Micros) -> Option<Choice> {
+        let (best, least) = self.scan.best?;
+        if !self.params.policy.explores() || self.table.blank || self.params.explore <= 0.0 {
+            return None;
+        }
+        let ideal = self.table.estimate(best, self.scan.queue(best)).latency;
+        self.account.earn(self.params.explore, ideal, self.table.dearest);
+        if consent == Consent::No || self.scan.usable < 2 || !self.account.may_search(self.members.len(), now) {
+            return None;
+        }
+        let mut cheapest: Option<(usize, f32, Micros, f64)> = None;
+        for (i, (member, row)) in self.members.iter().zip(&self.table.rows).enumerate() {
+            let score = self.scan.score(i);
+            if self.scan.queue(i) > 0 || !(least + TIE < score && score < AT_CAP) {
+                continue;
+            }
+            let Some(peer) = shared.peer(member.slot) else { continue };
+            let seen = peer.last_pick.load(Ordering::Acquire);
+            let rested = since(seen, now);
+            let timed_out = consent == Consent::NoTimeout && peer.timed_out.load(Ordering::Relaxed) != 0;
+            if rested < REST || timed_out || peer.failure_level() > LOWERED {
+                continue;
+            }
+            let price = (row.dear - ideal).max(0.0);
+            let rank = f64::from(price) / rested as f64;
+            if cheapest.is_none_or(|(.., least)| rank < least) {
+                cheapest = Some((i, price, seen, rank));
+            }
+        }
+        let (index, price, seen, _) = cheapest?;
+        let peer = shared.peer(self.members.get(index)?.slot)?;
+        if !self.account.covers(price) || !claim(peer, seen, now) {
+            return None;
+        }
+        self.account.pay(price);
+        Some(Choice { price, best: ideal, ..self.predicted(index, 0, Reason::Explore) })
+    }
+
+    fn choice(&mut self, index: usize, reason: Reason) -> Choice {
+        let score = self.scan.score(index);
+        let score = if score >= AT_CAP { score - AT_CAP } else { score };
+        Choice { score, ..self.predicted(index, self.scan.queue(index), reason) }
+    }
+
+    /// A choice with what is predicted of it and nothing else: trials and explorations have no score of the scan.
+    fn predicted(&mut self, index: usize, queue: u32, reason: Reason) -> Choice {
+        let slot = self.members.get(index).and_then(|m| m.slot);
+        let estimate = self.table.estimate(index, queue);
+        let (latency, score) = if self.table.blank { (0.0, 0.0) } else { (estimate.latency, estimate.base) };
+        Choice { index, slot, reason, latency, score, queue, price: 0.0, best: 0.0 }
     }
 }

@@ -23,14 +23,20 @@ impl Peer {
             conns: _,
             failure,
             answers,
-            timed_out,
-            buckets,
-            decayed,
-            sample_rate,
-            residual,
-            long_mean,
+            load,
             last_answer,
+            busy_since,
             last_pick,
+            timed_out,
+            samples,
+            buckets,
+            recent,
+            decayed,
+            residual,
+            residual_square,
+            drift,
+            long_mean,
+            short_mean,
             last_trial,
             trial_pick,
             last_change,
@@ -39,10 +45,11 @@ impl Peer {
             picks,
             failures,
         } = old;
-        copy!(self, failure, answers, timed_out, decayed, sample_rate, residual, long_mean);
-        copy!(self, last_answer, last_pick, last_trial, trial_pick, last_change, requests, aborts);
-        let words = self.buckets.iter().chain(&self.picks).chain(&self.failures);
-        for (to, from) in words.zip(buckets.iter().chain(picks).chain(failures)) {
+        copy!(self, failure, answers, load, last_answer, busy_since, last_pick, timed_out, samples, decayed);
+        copy!(self, residual, residual_square, drift, long_mean, short_mean, last_trial, trial_pick, last_change);
+        copy!(self, requests, aborts);
+        let to = self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures);
+        for (to, from) in to.zip(buckets.iter().chain(recent).chain(picks).chain(failures)) {
             to.store(from.load(Acquire), Release);
         }
     }
@@ -51,7 +58,7 @@ impl Peer {
 impl Group {
     /// Takes over everything that `old` has learned and counted. `old` may be in use; it is only read.
     pub fn carry_from(&self, old: &Self) {
-        let Self { key: _, confirmed: _, evidence, dropped, variance, picks, last_safe } = old;
-        copy!(self, evidence, dropped, variance, picks, last_safe);
+        let Self { key: _, confirmed: _, evidence, dropped, variance, picks, last_safe, trial_pick } = old;
+        copy!(self, evidence, dropped, variance, picks, last_safe, trial_pick);
     }
 }

@@ -1,6 +1,14 @@
 //! What one list of an upstream shares over all workers: pooled variance, evidence clock, request counters.
 
+use crate::pair;
 use crate::sync::{AtomicU32, AtomicU64};
+
+/// The variance starts as so many pseudo-samples …
+const PRIOR_WEIGHT: f64 = 20.0;
+/// … of this variance: a factor of e^±0.5 around the mean, what web servers show.
+const PRIOR_VARIANCE: f64 = 0.25;
+/// No server is steadier than five per cent: clocks and networks are not.
+const LEAST_VARIANCE: f64 = 0.05 * 0.05;
 
 /// One list (primary or backup servers) of one upstream, in shared memory. Valid when zeroed.
 #[repr(C, align(64))]
@@ -20,4 +28,15 @@ pub struct Group {
     pub picks: AtomicU64,
     /// When the last safe (GET, HEAD, OPTIONS) request was seen, µs.
     pub last_safe: AtomicU64,
+    /// `picks` at the last trial of any server: trials of many lowered servers take turns.
+    pub trial_pick: AtomicU64,
+}
+
+impl Group {
+    /// s²: variance of ln(latency) around its bucket's mean, pooled over the group, with its prior.
+    pub fn pooled_variance(&self) -> f64 {
+        let (weight, sum) = pair::read(&self.variance);
+        let pooled = (PRIOR_WEIGHT * PRIOR_VARIANCE + f64::from(sum)) / (PRIOR_WEIGHT + f64::from(weight));
+        pooled.max(LEAST_VARIANCE)
+    }
 }

@@ -1,10 +1,12 @@
 //! Requests in flight: cells per (worker slot, server) are the truth, a total per server is what picks read.
 //!
-//! A worker that dies leaves its cells behind; whoever notices zeroes them and resets the totals to the sums.
+//! A worker that dies leaves its cells behind; whoever notices zeroes them and resets the totals to the sums. A cell
+//! has one writer, its worker, which marks each change by an odd sequence number: whoever sums the cells sees whether
+//! a change was under way, and never books a half-made one for ever.
 
 use crate::group::Group;
 use crate::peer::Peer;
-use crate::sync::{AtomicI32, Ordering};
+use crate::sync::{AtomicI32, AtomicU32, Ordering};
 
 /// One worker's requests at one server. Valid when zeroed.
 #[repr(C)]
@@ -14,6 +16,8 @@ pub struct Cell {
     pub q: AtomicI32,
     /// Requests whose connection is held (until nginx frees the peer).
     pub conns: AtomicI32,
+    /// Odd while the worker is between a change of this cell and the same change of the total.
+    pub seq: AtomicU32,
 }
 
 /// The shared memory as one pick or attempt sees it.
@@ -27,42 +31,132 @@ pub struct Shared<'a> {
     pub cells: &'a [Cell],
 }
 
-/// Takes place `q` and `conns` at `slot` for this worker: cell first, so that a death in between is never counted for ever.
-pub(crate) fn take(cell: &Cell, peer: &Peer) {
-    cell.q.fetch_add(1, Ordering::AcqRel);
-    peer.q.fetch_add(1, Ordering::AcqRel);
-    cell.conns.fetch_add(1, Ordering::AcqRel);
-    peer.conns.fetch_add(1, Ordering::AcqRel);
+impl<'a> Shared<'a> {
+    /// The record at `slot`.
+    pub(crate) fn peer(&self, slot: Option<u32>) -> Option<&'a Peer> {
+        self.peers.get(slot? as usize)
+    }
+
+    /// The record and this worker's cell at `slot`.
+    pub(crate) fn place(&self, slot: Option<u32>) -> Option<(&'a Peer, &'a Cell)> {
+        Some((self.peer(slot)?, self.cells.get(slot? as usize)?))
+    }
+}
+
+/// Runs `change` between two steps of the cell's sequence number.
+fn marked<T>(cell: &Cell, change: impl FnOnce() -> T) -> T {
+    cell.seq.fetch_add(1, Ordering::AcqRel);
+    let result = change();
+    cell.seq.fetch_add(1, Ordering::AcqRel);
+    result
+}
+
+/// Takes place `q` and `conns` at a server for this worker; returns the queue that was there before.
+///
+/// Cell first: a death in between leaves a cell that is zeroed, not a total that nobody owns.
+pub(crate) fn take(cell: &Cell, peer: &Peer) -> i32 {
+    marked(cell, || {
+        cell.q.fetch_add(1, Ordering::AcqRel);
+        let before = peer.q.fetch_add(1, Ordering::AcqRel);
+        cell.conns.fetch_add(1, Ordering::AcqRel);
+        peer.conns.fetch_add(1, Ordering::AcqRel);
+        before
+    })
 }
 
 /// Gives the place in the queue back.
 pub(crate) fn release_q(cell: &Cell, peer: &Peer) {
-    cell.q.fetch_sub(1, Ordering::AcqRel);
-    peer.q.fetch_sub(1, Ordering::AcqRel);
+    marked(cell, || {
+        cell.q.fetch_sub(1, Ordering::AcqRel);
+        peer.q.fetch_sub(1, Ordering::AcqRel);
+    });
 }
 
 /// Gives the connection back.
 pub(crate) fn release_conns(cell: &Cell, peer: &Peer) {
-    cell.conns.fetch_sub(1, Ordering::AcqRel);
-    peer.conns.fetch_sub(1, Ordering::AcqRel);
+    marked(cell, || {
+        cell.conns.fetch_sub(1, Ordering::AcqRel);
+        peer.conns.fetch_sub(1, Ordering::AcqRel);
+    });
 }
 
 /// Zeroes the cells of a dead worker and resets `peer`'s totals to the sums over all workers' cells at its slot.
 ///
-/// `column` yields the cells of every worker slot at this server, the dead one's included (already unclaimed by nobody else).
-pub fn reclaim<'a>(peer: &Peer, dead: &Cell, column: impl Iterator<Item = &'a Cell> + Clone) {
+/// `column` yields the cells of every worker slot at this server, the dead one's included (already unclaimed by nobody
+/// else). Returns whether the totals are exact; `false` when other workers never paused for as long as a summing takes:
+/// then call again later.
+pub fn reclaim<'a>(peer: &Peer, dead: &Cell, column: impl Iterator<Item = &'a Cell> + Clone) -> bool {
     dead.q.store(0, Ordering::Release);
     dead.conns.store(0, Ordering::Release);
-    reset(&peer.q, || column.clone().map(|c| c.q.load(Ordering::Acquire)).sum());
-    reset(&peer.conns, || column.clone().map(|c| c.conns.load(Ordering::Acquire)).sum());
+    dead.seq.store(0, Ordering::Release);
+    let q = reset(&peer.q, column.clone(), |cell| &cell.q);
+    let conns = reset(&peer.conns, column, |cell| &cell.conns);
+    q && conns
 }
 
-fn reset(total: &AtomicI32, sum: impl Fn() -> i32) {
-    // A few tries: under constant traffic a race is possible each time; the once-a-second check comes back.
-    for _ in 0..8 {
+/// Sums until one summing saw no cell in change: a sum taken across a change may be off by it, so it is taken again.
+fn reset<'a>(
+    total: &AtomicI32,
+    column: impl Iterator<Item = &'a Cell> + Clone,
+    part: impl Fn(&'a Cell) -> &'a AtomicI32,
+) -> bool {
+    // Changes take some 50 ns each, so a quiet window comes soon; loom explores the races with fewer.
+    const TRIES: usize = if cfg!(loom) { 3 } else { 256 };
+    let marks = || {
+        column.clone().fold((0u32, true), |(sum, quiet), cell| {
+            let seq = cell.seq.load(Ordering::Acquire);
+            (sum.wrapping_add(seq), quiet && seq & 1 == 0)
+        })
+    };
+    for _ in 0..TRIES {
+        let (before, quiet) = marks();
         let seen = total.load(Ordering::Acquire);
-        if total.compare_exchange(seen, sum(), Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            return;
+        let sum = column.clone().map(|cell| part(cell).load(Ordering::Acquire)).sum();
+        let swapped = total.compare_exchange(seen, sum, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        // Sequence numbers only grow, so an equal sum means that none has moved.
+        if quiet && swapped && marks().0 == before {
+            return true;
         }
+        core::hint::spin_loop();
+    }
+    false
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn totals(peer: &Peer) -> (i32, i32) {
+        (peer.q.load(Ordering::Acquire), peer.conns.load(Ordering::Acquire))
+    }
+
+    #[test]
+    fn a_dead_workers_requests_are_taken_back() {
+        let (peer, cells) = (Peer::default(), [Cell::default(), Cell::default()]);
+        take(&cells[0], &peer);
+        take(&cells[1], &peer);
+        take(&cells[1], &peer);
+        assert!(reclaim(&peer, &cells[1], cells.iter()));
+        assert_eq!(totals(&peer), (1, 1));
+        release_q(&cells[0], &peer);
+        release_conns(&cells[0], &peer);
+        assert_eq!(totals(&peer), (0, 0));
+    }
+
+    #[test]
+    fn a_death_between_cell_and_total_counts_nothing() {
+        let (peer, cells) = (Peer::default(), [Cell::default(), Cell::default()]);
+        cells[1].seq.store(1, Ordering::Release);
+        cells[1].q.store(1, Ordering::Release);
+        assert!(reclaim(&peer, &cells[1], cells.iter()));
+        assert_eq!(totals(&peer), (0, 0));
+        assert_eq!(cells[1].seq.load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn a_worker_in_mid_change_makes_the_caller_come_again() {
+        let (peer, cells) = (Peer::default(), [Cell::default(), Cell::default()]);
+        cells[0].seq.store(1, Ordering::Release);
+        assert!(!reclaim(&peer, &cells[1], cells.iter()));
     }
 }

@@ -8,14 +8,25 @@
 pub mod attempt;
 pub mod balancer;
 pub mod carry;
+pub mod curve;
+mod evidence;
+mod explore;
 pub mod group;
 pub mod inflight;
 pub mod key;
+mod pair;
 pub mod params;
 pub mod peer;
+mod pick;
+mod policy;
+pub mod report;
 pub mod rng;
+mod rotation;
+mod row;
+mod score;
 pub mod slots;
 pub mod sync;
+mod table;
 pub mod time;
 
 pub use attempt::{Attempt, Failure, Outcome, Receipt};

@@ -7,16 +7,15 @@ use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 /// Buckets of requests in flight at dispatch: 0, 1, 2, 3, then two per octave.
 pub const BUCKETS: usize = 24;
 
+/// How many of a server's last samples set the half-life of its evidence.
+pub const RECENT: usize = 20;
+
 /// One server, shared by all workers. Valid when zeroed.
+///
+/// The first cache line holds what every pick reads.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Peer {
-    /// Identity ([`crate::key::peer_key`]), 0 when free.
-    pub key: AtomicU64,
-    /// When a worker last confirmed that the server exists, µs.
-    pub confirmed: AtomicU64,
-    /// Grows whenever the slot changes hands: an attempt of an older generation books nothing here.
-    pub generation: AtomicU32,
     /// Requests waiting for their latency sample, over all workers (may be negative for an instant: read saturated).
     pub q: AtomicI32,
     /// Requests holding a connection, over all workers.
@@ -25,23 +24,41 @@ pub struct Peer {
     pub failure: AtomicU32,
     /// Answers since the slot was claimed or the server recovered, saturating: new servers are admitted slowly.
     pub answers: AtomicU32,
-    /// Whether the last attempt ended in a time-out (1) or not (0).
-    pub timed_out: AtomicU32,
-    /// Packed (f32 evidence, f32 mean of ln seconds) per bucket.
-    pub buckets: [AtomicU64; BUCKETS],
-    /// When the evidence was last decayed, µs.
-    pub decayed: AtomicU64,
-    /// Decayed rate of samples: packed as the estimator needs.
-    pub sample_rate: AtomicU64,
-    /// Residuals e^(y − mean): packed (f32 weight, f32 sum).
-    pub residual: AtomicU64,
-    /// Long-run mean latency: packed (f32 weight, f32 mean seconds).
-    pub long_mean: AtomicU64,
+    /// Load-report factor g, f32 bits, 0.1–2; 0 bits stand for the neutral 1.
+    pub load: AtomicU32,
+    /// Grows whenever the slot changes hands: an attempt of an older generation books nothing here.
+    pub generation: AtomicU32,
     /// When the server last answered anything, µs.
     pub last_answer: AtomicU64,
+    /// When its queue last stopped being empty, µs: quiet time of an idle server is no silence.
+    pub busy_since: AtomicU64,
     /// When it was last picked, µs.
     pub last_pick: AtomicU64,
-    /// When a trial of it last began, µs.
+    /// Whether the last attempt ended in a time-out (1) or not (0).
+    pub timed_out: AtomicU32,
+    /// Latency samples so far, wrapping: where the next one goes in `recent`.
+    pub samples: AtomicU32,
+    /// Identity ([`crate::key::peer_key`]), 0 when free.
+    pub key: AtomicU64,
+    /// When a worker last confirmed that the server exists, µs.
+    pub confirmed: AtomicU64,
+    /// Packed (f32 evidence, f32 mean of ln seconds) per bucket.
+    pub buckets: [AtomicU64; BUCKETS],
+    /// When the last samples were taken, µs.
+    pub recent: [AtomicU64; RECENT],
+    /// When the evidence was last decayed, µs.
+    pub decayed: AtomicU64,
+    /// Residuals e^(y − mean): packed (f32 weight, f32 sum).
+    pub residual: AtomicU64,
+    /// Their squares: packed (f32 weight, f32 sum).
+    pub residual_square: AtomicU64,
+    /// Mean of the last residuals y − mean: packed (f32 weight, f32 mean); far from 0 the curve is still moving.
+    pub drift: AtomicU64,
+    /// Long-run mean latency: packed (f32 weight, f32 mean seconds).
+    pub long_mean: AtomicU64,
+    /// Mean latency over the last half-life: packed (f32 weight, f32 mean seconds).
+    pub short_mean: AtomicU64,
+    /// When a trial of it last began, or when it was lowered, µs.
     pub last_trial: AtomicU64,
     /// The group's count of picks at that trial.
     pub trial_pick: AtomicU64,
@@ -68,17 +85,45 @@ impl Peer {
         self.conns.load(Ordering::Acquire).max(0).unsigned_abs()
     }
 
+    /// Failure level, 0 (well) to 1 (every attempt fails).
+    pub fn failure_level(&self) -> f32 {
+        f32::from_bits(self.failure.load(Ordering::Acquire))
+    }
+
+    /// Load-report factor g, 0.1–2; 1 without a report. Below 1 the server asks for less.
+    pub fn load_factor(&self) -> f32 {
+        match self.load.load(Ordering::Relaxed) {
+            0 => 1.0,
+            bits => f32::from_bits(bits),
+        }
+    }
+
+    /// Sets the load-report factor, clamped to 0.1–2; what is no number counts as no report.
+    pub fn set_load_factor(&self, g: f32) {
+        let bits = if g.is_finite() { g.clamp(0.1, 2.0).to_bits() } else { 0 };
+        self.load.store(bits, Ordering::Relaxed);
+    }
+
+    /// Since when the server has been quiet with requests in flight, µs.
+    pub(crate) fn quiet_since(&self) -> u64 {
+        self.last_answer.load(Ordering::Relaxed).max(self.busy_since.load(Ordering::Relaxed))
+    }
+
     /// Makes a claimed slot a new server's: everything learned goes, the key stays, attempts under way book nothing.
     ///
-    /// Call only when nothing is in flight here and the caller holds the claim on `key`.
+    /// Call only when the caller holds the claim on `key`, and when nothing is in flight as far as it can know. The
+    /// totals in flight stay: they are the sums of the cells, and an attempt that slipped in gives its place back itself.
     pub fn reset(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         for word in [
             &self.decayed,
-            &self.sample_rate,
             &self.residual,
+            &self.residual_square,
+            &self.drift,
             &self.long_mean,
+            &self.short_mean,
             &self.last_answer,
+            &self.busy_since,
             &self.last_pick,
             &self.last_trial,
             &self.trial_pick,
@@ -88,13 +133,46 @@ impl Peer {
         ] {
             word.store(0, Ordering::Release);
         }
-        for word in self.buckets.iter().chain(&self.picks).chain(&self.failures) {
+        for word in self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures) {
             word.store(0, Ordering::Release);
         }
-        for word in [&self.failure, &self.answers, &self.timed_out] {
+        for word in [&self.failure, &self.answers, &self.load, &self.timed_out, &self.samples] {
             word.store(0, Ordering::Release);
         }
-        self.q.store(0, Ordering::Release);
-        self.conns.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_fits_a_kibibyte() {
+        assert!(size_of::<Peer>() <= 1024, "{}", size_of::<Peer>());
+    }
+
+    #[test]
+    fn what_a_pick_reads_is_in_the_first_line() {
+        assert!(core::mem::offset_of!(Peer, samples) < 64);
+    }
+
+    #[test]
+    fn reset_forgets_what_was_learned_and_keeps_what_is_in_flight() {
+        let peer = Peer::default();
+        peer.failure.store(0.5f32.to_bits(), Ordering::Release);
+        peer.q.store(1, Ordering::Release);
+        peer.set_load_factor(0.5);
+        peer.reset();
+        assert_eq!((peer.failure_level(), peer.load_factor(), peer.queue()), (0.0, 1.0, 1));
+        assert_eq!(peer.generation.load(Ordering::Acquire), 1);
+    }
+
+    #[test]
+    fn load_factors_out_of_range_are_clamped() {
+        let peer = Peer::default();
+        for (given, kept) in [(9.0, 2.0), (0.0, 0.1), (f32::NAN, 1.0), (-1.0, 0.1)] {
+            peer.set_load_factor(given);
+            assert_eq!(peer.load_factor(), kept);
+        }
     }
 }

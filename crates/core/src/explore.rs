@@ -1,0 +1,152 @@
+//! Exploration paid from a budget of latency, and trials of lowered servers. Not here: what a server is worth.
+
+use crate::attempt::Receipt;
+use crate::group::Group;
+use crate::peer::Peer;
+use crate::sync::Ordering;
+use crate::time::{Micros, SECOND, since};
+
+/// A server picked within this time is known well enough, or just being explored by another worker.
+pub(crate) const REST: Micros = SECOND / 2;
+/// A trial of a lowered server at most this often …
+pub(crate) const TRIAL_PAUSE: Micros = 5 * SECOND;
+/// … and at most once in so many picks: an always failing server costs one per cent of the requests.
+pub(crate) const TRIAL_PICKS: u64 = 100;
+/// Picks between trials of any two servers: many lowered servers together get five per cent of the requests at most.
+const TRIAL_TURN: u64 = TRIAL_PICKS / 5;
+/// A server that timed out is tried with unsafe requests at this multiple of the pause only.
+const TIMED_OUT: u64 = 6;
+/// Without a safe request for this long, the group has none: then any request explores.
+const NO_SAFE: Micros = 10 * SECOND;
+/// Credit is capped at so many times the dearest price, and so is debt: one hung server does not stop exploration for
+/// longer than two of the dearest explorations would.
+const MOST_CREDIT: f64 = 2.0;
+/// Servers per pick that the search for a candidate may cost on average.
+const SEARCH_SHARE: usize = 8;
+/// But a candidate is searched at least this often.
+const SEARCH_PAUSE: Micros = SECOND / 10;
+
+/// Which requests may explore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Consent {
+    /// None: a retry, or unsafe in a group that has safe requests.
+    No,
+    /// Any server.
+    Any,
+    /// Any server but one that timed out: the request is not safe, but there are no others.
+    NoTimeout,
+}
+
+impl Consent {
+    /// Notes safe requests and says what this one may do.
+    pub(crate) fn of(group: &Group, first: bool, safe: bool, started: Micros, now: Micros) -> Self {
+        let last = group.last_safe.load(Ordering::Relaxed);
+        if safe {
+            // Once a second is enough for a limit of ten, and keeps the line shared.
+            if since(last, now) > SECOND || last == 0 {
+                group.last_safe.store(now, Ordering::Relaxed);
+            }
+        }
+        match (first, safe) {
+            (false, _) => Self::No,
+            (true, true) => Self::Any,
+            // Before ten seconds have been watched, no one knows what the group gets.
+            (true, false) if since(last.max(started), now) >= NO_SAFE => Self::NoTimeout,
+            (true, false) => Self::No,
+        }
+    }
+}
+
+/// One worker's account of exploration, seconds.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    credit: f64,
+    most: f64,
+    searched: Micros,
+    skip: usize,
+}
+
+impl Account {
+    /// A pick with best predicted latency `best` seconds earns its share.
+    pub(crate) fn earn(&mut self, share: f32, best: f32, dearest: f32) {
+        self.most = MOST_CREDIT * f64::from(dearest);
+        let earned = f64::from(share) * f64::from(best);
+        if earned.is_finite() {
+            self.credit = (self.credit + earned).min(self.most);
+        }
+    }
+
+    /// Whether it is time to search among `servers` for a candidate.
+    pub(crate) fn may_search(&mut self, servers: usize, now: Micros) -> bool {
+        if self.credit < 0.0 {
+            return false;
+        }
+        if self.skip > 0 && since(self.searched, now) < SEARCH_PAUSE {
+            self.skip -= 1;
+            return false;
+        }
+        (self.skip, self.searched) = (servers / SEARCH_SHARE, now);
+        true
+    }
+
+    /// Whether the credit covers `price`.
+    pub(crate) fn covers(&self, price: f32) -> bool {
+        self.credit >= f64::from(price)
+    }
+
+    /// Pays `price`.
+    pub(crate) fn pay(&mut self, price: f32) {
+        self.credit -= f64::from(price);
+    }
+
+    /// Replaces what was paid by what it cost; nothing measured, nothing paid.
+    pub(crate) fn settle(&mut self, receipt: &Receipt) {
+        let Some(price) = receipt.price else { return };
+        let cost = receipt.measured.unwrap_or(0.0);
+        let corrected = self.credit + f64::from(price) - f64::from(cost);
+        if corrected.is_finite() {
+            self.credit = corrected.clamp(-self.most.max(f64::from(price)), self.most);
+        }
+    }
+}
+
+/// Claims `peer` for an exploring request: no two workers explore it at once.
+pub(crate) fn claim(peer: &Peer, seen: Micros, now: Micros) -> bool {
+    peer.last_pick.compare_exchange(seen, now, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// How long the last trial of a lowered, idle server is ago when another one is due, µs.
+pub(crate) fn trial_due(peer: &Peer, group: &Group, consent: Consent, now: Micros) -> Option<Micros> {
+    let careful = consent == Consent::NoTimeout && peer.timed_out.load(Ordering::Relaxed) != 0;
+    let pause = if careful { TRIAL_PAUSE * TIMED_OUT } else { TRIAL_PAUSE };
+    let age = since(peer.last_trial.load(Ordering::Acquire), now);
+    let picks = group.picks.load(Ordering::Relaxed);
+    let passed = picks.saturating_sub(peer.trial_pick.load(Ordering::Acquire));
+    let rested = since(peer.last_pick.load(Ordering::Acquire), now) >= REST;
+    let first = peer.last_trial.load(Ordering::Acquire) == 0;
+    let due = first || (age >= pause && passed >= TRIAL_PICKS);
+    (due && rested && peer.queue() == 0).then_some(age)
+}
+
+/// Claims the trial of `peer`: one at a time over all workers, and servers take turns.
+pub(crate) fn claim_trial(peer: &Peer, group: &Group, now: Micros) -> bool {
+    let picks = group.picks.load(Ordering::Relaxed);
+    let turn = group.trial_pick.load(Ordering::Acquire);
+    if turn != 0 && picks.saturating_sub(turn) < TRIAL_TURN {
+        return false;
+    }
+    let seen = peer.last_trial.load(Ordering::Acquire);
+    if peer.last_trial.compare_exchange(seen, now, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        return false;
+    }
+    peer.trial_pick.store(picks, Ordering::Release);
+    group.trial_pick.store(picks.max(1), Ordering::Release);
+    true
+}
+
+/// A trial succeeded and the server is still lowered: the next one comes after a fifth of the pause.
+pub(crate) fn hurry(peer: &Peer, group: &Group, now: Micros) {
+    peer.last_trial.store(now.saturating_sub(TRIAL_PAUSE / 5 * 4).max(1), Ordering::Release);
+    let picks = group.picks.load(Ordering::Relaxed);
+    peer.trial_pick.store(picks.saturating_sub(TRIAL_PICKS / 5 * 4), Ordering::Release);
+}

@@ -1,0 +1,183 @@
+//! The scan over all candidates: who is usable, what each costs, who is best and who is tied with the best.
+//!
+//! Cheap scores first: a candidate whose base score is already worse than the best by more than the tie is not looked at
+//! further, as penalties only add.
+
+use crate::balancer::{Candidate, Fit, Member};
+use crate::evidence::LOWERED;
+use crate::inflight::Shared;
+use crate::params::Policy;
+use crate::peer::Peer;
+use crate::policy::{self, Learned};
+use crate::report::Change;
+use crate::score::{AT_CAP, TIE, cap, load, silence, with_failure};
+use crate::sync::Ordering;
+use crate::table::Table;
+use crate::time::{Micros, seconds, since};
+
+/// A silence of this much (ln 2: the score is doubled) is told as a change.
+const TELLING: f32 = core::f32::consts::LN_2;
+
+/// What a scan reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) shared: Shared<'a>,
+    pub(crate) members: &'a [Member],
+    pub(crate) candidates: &'a [Candidate],
+    pub(crate) policy: Policy,
+    pub(crate) now: Micros,
+}
+
+impl<'a> Scene<'a> {
+    /// Member and candidate `i`, if it may be given anything at all.
+    pub(crate) fn entry(&self, i: usize) -> Option<(&'a Member, &'a Candidate)> {
+        let entry = (self.members.get(i)?, self.candidates.get(i)?);
+        (entry.1.fit != Fit::Unfit && entry.0.weight > 0).then_some(entry)
+    }
+}
+
+/// A scan's findings. The buffers are sized once per list.
+#[derive(Debug, Default)]
+pub(crate) struct Scan {
+    /// Score per member; infinite for those not asked, a lower bound for those that cannot win.
+    scores: Vec<f32>,
+    queues: Vec<u32>,
+    /// How many candidates could be given the request.
+    pub(crate) usable: usize,
+    /// The smallest score and whose it is.
+    pub(crate) best: Option<(usize, f32)>,
+    /// Somebody is lowered: failing, or counted out.
+    pub(crate) lowered: bool,
+    /// Ranked by queue alone: then the idle are equals.
+    by_queue: bool,
+}
+
+impl Scan {
+    /// Sizes the buffers for `count` members.
+    pub(crate) fn resize(&mut self, count: usize) {
+        self.scores.clear();
+        self.scores.resize(count, f32::INFINITY);
+        self.queues.clear();
+        self.queues.resize(count, 0);
+    }
+
+    /// Looks at everybody; those whom nginx counts out are usable only when `counted_out`.
+    pub(crate) fn run(&mut self, scene: Scene<'_>, table: &mut Table, learned: &Learned, counted_out: bool) {
+        (self.usable, self.best, self.lowered) = (0, None, false);
+        self.by_queue = match scene.policy {
+            Policy::LeastConn => true,
+            Policy::Fastest => table.blank,
+            _ => false,
+        };
+        let penalties = scene.policy == Policy::Fastest && !table.blank;
+        let mut slowest = None;
+        for i in 0..self.scores.len() {
+            let mut score = f32::INFINITY;
+            if let Some((member, candidate)) = scene.entry(i) {
+                let peer = scene.shared.peer(member.slot);
+                let out = candidate.fit == Fit::CountedOut;
+                let failure = peer.map_or(0.0, Peer::failure_level);
+                self.lowered |= out || (penalties && failure > LOWERED);
+                if !out || counted_out {
+                    let q = peer.map_or(candidate.conns, Peer::queue);
+                    self.note_queue(i, q);
+                    self.usable += 1;
+                    let capped = table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed)));
+                    score = policy::base(scene.policy, table, learned, i, q);
+                    if let Some(peer) = peer.filter(|_| penalties) {
+                        score += load(peer.load_factor());
+                        let worst = self.best.map_or(f32::INFINITY, |(_, best)| best + TIE);
+                        if score <= worst {
+                            let latency = table.estimate(i, q).latency;
+                            score += quiet(peer, q, latency, scene.now);
+                            if failure > 0.0 {
+                                let most = *slowest.get_or_insert_with(|| slowest_idle(scene, table, counted_out));
+                                score = with_failure(score, failure, most);
+                            }
+                        }
+                    }
+                    if capped {
+                        score += AT_CAP;
+                    }
+                    // What is no number is dearer than anything; so the comparison below is total.
+                    if score.is_nan() {
+                        score = f32::MAX;
+                    }
+                    if self.best.is_none_or(|(_, best)| score < best) {
+                        self.best = Some((i, score));
+                    }
+                }
+            }
+            if let Some(place) = self.scores.get_mut(i) {
+                *place = score;
+            }
+        }
+    }
+
+    fn note_queue(&mut self, i: usize, q: u32) {
+        if let Some(place) = self.queues.get_mut(i) {
+            *place = q;
+        }
+    }
+
+    /// Requests in flight at member `i` when it was scanned.
+    pub(crate) fn queue(&self, i: usize) -> u32 {
+        self.queues.get(i).copied().unwrap_or(0)
+    }
+
+    /// Score of member `i`.
+    pub(crate) fn score(&self, i: usize) -> f32 {
+        self.scores.get(i).copied().unwrap_or(f32::INFINITY)
+    }
+
+    /// Whether member `i` is as good as the best.
+    pub(crate) fn tied(&self, i: usize) -> bool {
+        let Some((best, least)) = self.best else { return false };
+        let score = self.score(i);
+        if self.by_queue && self.queue(best) == 0 {
+            // (q + 1)/w says who is emptier once all are busy. Among idle servers it would always say the heaviest.
+            return self.queue(i) == 0 && score < AT_CAP;
+        }
+        score <= least + TIE
+    }
+
+    /// The least q/weight among the tied and how many have it.
+    pub(crate) fn emptiest(&self, members: &[Member]) -> Option<((u32, u32), usize)> {
+        let mut least: Option<((u32, u32), usize)> = None;
+        for (i, member) in members.iter().enumerate().filter(|&(i, _)| self.tied(i)) {
+            let load = (self.queue(i), member.weight);
+            least = match least {
+                None => Some((load, 1)),
+                Some((known, count)) => match compare(load, known) {
+                    core::cmp::Ordering::Less => Some((load, 1)),
+                    core::cmp::Ordering::Equal => Some((known, count + 1)),
+                    core::cmp::Ordering::Greater => Some((known, count)),
+                },
+            };
+        }
+        least
+    }
+}
+
+/// Compares q/weight without dividing.
+pub(crate) fn compare(a: (u32, u32), b: (u32, u32)) -> core::cmp::Ordering {
+    (u64::from(a.0) * u64::from(b.1)).cmp(&(u64::from(b.0) * u64::from(a.1)))
+}
+
+/// The silence of `peer`, told as a change once it doubles the score.
+fn quiet(peer: &Peer, q: u32, latency: f32, now: Micros) -> f32 {
+    if q == 0 {
+        return 0.0;
+    }
+    let penalty = silence(q, seconds(since(peer.quiet_since(), now)) as f32, latency);
+    if penalty > TELLING && Change::last(peer).is_none_or(|(change, _)| change != Change::Silent) {
+        Change::Silent.note(peer, now);
+    }
+    penalty
+}
+
+/// R: the largest idle prediction among usable servers, seconds.
+fn slowest_idle(scene: Scene<'_>, table: &Table, counted_out: bool) -> f32 {
+    let usable = |i: usize| scene.entry(i).is_some_and(|(_, c)| counted_out || c.fit == Fit::Usable);
+    table.rows.iter().enumerate().filter(|&(i, _)| usable(i)).map(|(_, row)| row.idle).fold(0.0, f32::max)
+}

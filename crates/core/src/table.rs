@@ -1,0 +1,200 @@
+//! One worker's table of curves: every server's predicted latency by requests in flight, from the shared evidence.
+//!
+//! Private to the worker at any number of servers: nothing to publish, nothing to tear. (Sharing one table between
+//! workers would save rebuilding above some 64 servers; the rebuild is paced instead, see `pause`.) Reads shared memory,
+//! writes it only to note that a server became slower or faster.
+
+use crate::balancer::Member;
+use crate::curve::{Axis, NO_EVIDENCE, Points, Prior, Values, fit};
+use crate::inflight::Shared;
+use crate::pair;
+use crate::params::Params;
+use crate::peer::BUCKETS;
+use crate::report::{Change, CurvePoint};
+use crate::row::{LEAST_KAPPA, Row, Spread, correction, tail_noise};
+use crate::score::{SEASONED, marginal};
+use crate::sync::Ordering;
+use crate::time::{Micros, since};
+
+/// Queues below this are looked up, longer ones computed: 32 covers all but overload at 8 bytes each.
+const DENSE: usize = 32;
+/// A table is never rebuilt more often than this: 50 times a second is faster than any curve moves.
+const LEAST_PAUSE: Micros = 20_000;
+/// 100 times what a build costs per server, µs: the core has no clock, so the cost is this model, measured once by
+/// `examples/pick_cost.rs` and rounded up; rebuilding takes a worker one per cent of its time at most.
+const BUILD_PAUSE: Micros = 200;
+/// A change of idle latency by this much (ln; a quarter) is worth telling.
+const NOTABLE: f32 = 0.223;
+/// A server with less evidence has not changed by itself; the group around it has.
+const TELLING: f64 = 1.0;
+
+/// Base score and predicted latency at one queue length; `base` is NaN until asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Estimate {
+    /// ln seconds with marginal cost, without penalties.
+    pub(crate) base: f32,
+    /// Predicted latency, seconds.
+    pub(crate) latency: f32,
+}
+
+const UNKNOWN: Estimate = Estimate { base: f32::NAN, latency: 0.0 };
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    axis: Axis,
+    pub(crate) rows: Vec<Row>,
+    memo: Vec<[Estimate; DENSE]>,
+    /// No server has any evidence.
+    pub(crate) blank: bool,
+    /// At least half the servers have had enough answers for caps to mean something.
+    pub(crate) caps: bool,
+    /// The dearest difference between any two idle servers, seconds.
+    pub(crate) dearest: f32,
+    built: Option<(u32, Micros)>,
+}
+
+impl Table {
+    /// Sizes everything for `members`; what was known is found again at the next build.
+    pub(crate) fn resize(&mut self, members: &[Member]) {
+        let heavy = members.iter().filter(|m| m.weight > 0);
+        let count = heavy.clone().count().max(1) as f64;
+        let mean = heavy.map(|m| f64::from(m.weight)).sum::<f64>() / count;
+        self.rows.clear();
+        self.rows
+            .extend(members.iter().map(|m| Row::new(if m.weight == 0 { 0.0 } else { mean / f64::from(m.weight) })));
+        self.memo.clear();
+        self.memo.resize(members.len(), [UNKNOWN; DENSE]);
+        self.built = None;
+        self.blank = true;
+    }
+
+    /// The time between two builds: 20 ms or 100 times what one costs.
+    fn pause(&self) -> Micros {
+        LEAST_PAUSE.max(BUILD_PAUSE * self.rows.len() as Micros)
+    }
+
+    /// Rebuilds when there is new evidence and the last build is long enough ago; says whether it did.
+    pub(crate) fn refresh(&mut self, shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) -> bool {
+        let evidence = shared.group.evidence.load(Ordering::Acquire);
+        if let Some((seen, at)) = self.built {
+            // The very first evidence is worth a build at once: until then nothing is known.
+            let early = !self.blank && since(at, now) < self.pause();
+            if seen == evidence || early {
+                return false;
+            }
+        }
+        self.build(shared, members, params, now);
+        self.built = Some((evidence, now));
+        true
+    }
+
+    /// Base score and latency of member `i` with `q` in flight.
+    pub(crate) fn estimate(&mut self, i: usize, q: u32) -> Estimate {
+        let (Some(row), Some(memo)) = (self.rows.get(i), self.memo.get_mut(i)) else { return UNKNOWN };
+        let place = memo.get_mut(q as usize);
+        if let Some(known) = place.as_deref().filter(|known| !known.base.is_nan()) {
+            return *known;
+        }
+        let x = f64::from(q) * row.scale;
+        let (value, slope) = self.axis.at(&row.curve, x);
+        let made = Estimate { base: (value + marginal(slope, x)) as f32, latency: value.exp() as f32 };
+        if let Some(place) = place {
+            *place = made;
+        }
+        made
+    }
+
+    /// ln((q + 1)·w̄/w): what a server costs by its queue alone.
+    pub(crate) fn crowding(&self, i: usize, q: u32) -> f32 {
+        let scale = self.rows.get(i).map_or(1.0, |row| row.scale as f32);
+        ((q as f32 + 1.0) * scale).ln()
+    }
+
+    /// The curve of member `i`, point by point.
+    pub(crate) fn curve_of(&self, i: usize) -> Vec<CurvePoint> {
+        let Some(row) = self.rows.get(i).filter(|row| row.scale > 0.0) else { return Vec::new() };
+        let values = row.curve.iter().zip(&row.points.e).enumerate();
+        values
+            .map(|(j, (&ln, &evidence))| CurvePoint {
+                in_flight: self.axis.centre(j) / row.scale,
+                latency_us: f64::from(ln).exp() * 1e6,
+                evidence,
+            })
+            .collect()
+    }
+
+    fn build(&mut self, shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) {
+        let variance = shared.group.pooled_variance();
+        let mut seasoned = 0;
+        for (row, member) in self.rows.iter_mut().zip(members) {
+            let peer = shared.peer(member.slot);
+            row.gather(&self.axis, peer, params, now);
+            seasoned += usize::from(peer.is_some_and(|p| p.answers.load(Ordering::Relaxed) >= SEASONED));
+        }
+        self.caps = 2 * seasoned >= self.rows.len();
+        self.memo.iter_mut().for_each(|memo| *memo = [UNKNOWN; DENSE]);
+        self.blank = !self.rows.iter().any(|row| row.weight >= NO_EVIDENCE);
+        if self.blank {
+            return;
+        }
+        let group = self.group_curve();
+        let spread = Spread::of(self.rows.iter().filter_map(|row| row.offset_estimate(variance)));
+        let noise = tail_noise(&self.rows);
+        let tails = Spread::of(self.rows.iter().filter_map(|row| row.tail_estimate(noise)));
+        for row in &mut self.rows {
+            let mean = match spread.tau2 {
+                0.0 => group,
+                tau2 => row.posterior(&self.axis, &group, variance, tau2),
+            };
+            let correction = correction(row, noise, &tails);
+            row.curve = mean.map(|v| (v + correction) as f32);
+            let finite = row.curve.iter().all(|v| v.is_finite());
+            debug_assert!(finite, "a row is not finite");
+            if !finite {
+                row.curve = group.map(|v| v as f32);
+            }
+        }
+        self.summarise(shared, members, now);
+    }
+
+    /// The group's curve and every server's offset from it, fitted together in two passes: so a slow server alone in a
+    /// bucket does not bend the curve of all.
+    fn group_curve(&mut self) -> Values {
+        let mut curve = [0.0; BUCKETS];
+        self.rows.iter_mut().for_each(|row| row.offset = 0.0);
+        for _ in 0..2 {
+            let mut all = Points::default();
+            for row in &self.rows {
+                for (j, (&e, &m)) in row.points.e.iter().zip(&row.points.m).enumerate() {
+                    if e > 0.0 {
+                        all.add(j, e, m - row.offset);
+                    }
+                }
+            }
+            curve = fit(&self.axis, &all, Prior { kappa: LEAST_KAPPA, rho: 1.0, base: None });
+            self.rows.iter_mut().for_each(|row| row.measure_offset(&curve));
+        }
+        curve
+    }
+
+    /// What picks need of all rows at once, and what has changed enough to be told.
+    fn summarise(&mut self, shared: Shared<'_>, members: &[Member], now: Micros) {
+        let (mut least, mut most) = (f32::INFINITY, 0.0f32);
+        for (row, member) in self.rows.iter_mut().zip(members).filter(|(row, _)| row.scale > 0.0) {
+            let peer = shared.peer(member.slot);
+            let ln = row.curve.first().copied().unwrap_or(0.0);
+            row.idle = ln.exp();
+            row.dear = peer.map_or(0.0, |p| pair::read(&p.long_mean).1).max(row.idle);
+            (least, most) = (least.min(row.idle), most.max(row.dear));
+            if let Some(peer) = peer.filter(|_| row.weight >= TELLING) {
+                let told = *row.told.get_or_insert(ln);
+                if (ln - told).abs() > NOTABLE {
+                    (if ln > told { Change::Slower } else { Change::Faster }).note(peer, now);
+                    row.told = Some(ln);
+                }
+            }
+        }
+        self.dearest = (most - least).max(0.0);
+    }
+}

@@ -1,0 +1,186 @@
+//! The balancing law from the outside: who gets the requests, and what each kind of answer teaches.
+#![cfg(not(loom))]
+#![allow(clippy::indexing_slicing, reason = "tests")]
+
+mod common;
+
+use common::{GET, POST, World};
+use labor_core::{Failure, Fit, Outcome, Params, Policy, Reason};
+
+const MS: u64 = 1000;
+
+#[test]
+fn one_server_gets_everything() {
+    let mut world = World::equal(1);
+    for _ in 0..100 {
+        let choice = world.one(GET, |_| MS, |_| Outcome::Pass);
+        assert_eq!((choice.index, choice.reason), (0, Reason::Only));
+    }
+}
+
+#[test]
+fn the_fastest_server_gets_nearly_all() {
+    let mut world = World::equal(3);
+    let latency = |i: usize| [500, 1000, 3000][i] * MS;
+    world.run(50, 0, latency);
+    let shares = world.run(1000, 0, latency);
+    assert!(shares[0] >= 970, "{shares:?}");
+}
+
+#[test]
+fn equal_servers_take_exact_turns() {
+    let mut world = World::equal(5);
+    world.run(100, 0, |_| 10 * MS);
+    let first: Vec<usize> = (0..5).map(|_| world.one(GET, |_| 10 * MS, |_| Outcome::Pass).index).collect();
+    for _ in 0..20 {
+        let next: Vec<usize> = (0..5).map(|_| world.one(GET, |_| 10 * MS, |_| Outcome::Pass).index).collect();
+        assert_eq!(first, next);
+    }
+    let mut sorted = first;
+    sorted.sort_unstable();
+    assert_eq!(sorted, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn weights_share_idle_equals_from_the_first_request() {
+    let mut world = World::new(Params::default(), &[1, 2, 7], 3);
+    for _ in 0..30 {
+        let shares = world.run(10, 0, |_| 10 * MS);
+        assert_eq!(shares, [1, 2, 7]);
+    }
+}
+
+#[test]
+fn weights_of_one_and_a_thousand() {
+    let mut world = World::new(Params::default(), &[1, 1000], 3);
+    let shares = world.run(2002, 0, |_| 10 * MS);
+    assert!((1..=3).contains(&shares[0]), "{shares:?}");
+}
+
+#[test]
+fn weight_does_not_move_traffic_to_a_slower_server() {
+    let mut world = World::new(Params::default(), &[1, 100], 3);
+    let latency = |i: usize| [10, 40][i] * MS;
+    world.run(200, 0, latency);
+    let shares = world.run(1000, 0, latency);
+    assert!(shares[0] > 900, "{shares:?}");
+}
+
+#[test]
+fn a_server_that_fails_fast_loses_its_traffic_and_comes_back() {
+    let mut world = World::equal(3);
+    let latency = |i: usize| [1, 50, 50][i] * MS;
+    world.run(2000, 0, latency);
+    let failing = |i: usize| if i == 0 { Outcome::Fail(Failure::Status) } else { Outcome::Pass };
+    let errors = (0..3000).filter(|_| world.one(GET, latency, failing).index == 0).count();
+    assert!(errors < 45, "{errors} errors of 3000");
+    let mut spent = 0;
+    while world.run(20, 80 * MS, latency)[0] < 19 {
+        spent += 1;
+        assert!(spent < 40, "not back within 60 s");
+    }
+}
+
+#[test]
+fn a_recovered_server_is_found_without_safe_requests() {
+    let mut world = World::equal(2);
+    let latency = |i: usize| [1, 50][i] * MS;
+    let failing = |i: usize| if i == 0 { Outcome::Fail(Failure::Connect) } else { Outcome::Pass };
+    for _ in 0..300 {
+        world.one(POST, latency, failing);
+        world.now += 50 * MS;
+    }
+    let start = world.now;
+    while world.one(POST, latency, |_| Outcome::Pass).reason == Reason::Trial || world.peers[0].failure_level() > 0.02 {
+        world.now += 99 * MS;
+        assert!(world.now - start < 60_000_000, "not back within 60 s");
+    }
+}
+
+#[test]
+fn a_server_counted_out_is_tried_now_and_then() {
+    let mut world = World::equal(2);
+    world.run(200, 10 * MS, |_| MS);
+    world.candidates[0].fit = Fit::CountedOut;
+    let mut trials = 0;
+    for _ in 0..1000 {
+        let choice = world.one(GET, |_| MS, |_| Outcome::Pass);
+        trials += u32::from(choice.reason == Reason::Trial);
+        assert_eq!(choice.index == 0, choice.reason == Reason::Trial);
+        world.now += 19 * MS;
+    }
+    assert!((3..=5).contains(&trials), "{trials} trials in 20 s");
+}
+
+#[test]
+fn nobody_usable_is_no_choice_and_then_the_least_bad() {
+    let mut world = World::equal(3);
+    world.run(50, 0, |_| MS);
+    world.candidates[0].fit = Fit::Unfit;
+    world.candidates[1].fit = Fit::CountedOut;
+    world.candidates[2].fit = Fit::Unfit;
+    world.peers[1].last_trial.store(world.now, labor_core::sync::Ordering::Relaxed);
+    assert!(world.begin(GET).is_none());
+    let shared = labor_core::Shared { group: &world.group, peers: &world.peers, cells: &world.cells };
+    let choice = world.balancer.least_bad(shared, &world.candidates, world.now).unwrap();
+    assert_eq!((choice.index, choice.reason), (1, Reason::Panic));
+    world.candidates[1].fit = Fit::Unfit;
+    assert!(world.balancer.least_bad(shared, &world.candidates, world.now).is_none());
+}
+
+#[test]
+fn a_hanging_server_swallows_few_requests() {
+    let mut world = World::equal(3);
+    world.run(300, 0, |_| 10 * MS);
+    let mut hung = Vec::new();
+    for _ in 0..500 {
+        let (choice, attempt) = world.begin(GET).unwrap();
+        if choice.index == 0 {
+            hung.push(attempt);
+            world.now += 2 * MS;
+        } else {
+            world.now += 10 * MS;
+            world.finish(attempt, Outcome::Pass);
+        }
+    }
+    assert!((1..=2).contains(&hung.len()), "{} hung", hung.len());
+}
+
+#[test]
+fn exploration_stays_within_its_budget() {
+    let mut world = World::equal(4);
+    let latency = |i: usize| [10, 40, 80, 300][i] * MS;
+    world.run(500, 0, latency);
+    let (count, start) = (20_000, world.now);
+    let shares = world.run(count, 0, latency);
+    let extra = (world.now - start) as f64 / (count as f64 * 10_000.0) - 1.0;
+    assert!(extra < 0.0115, "{extra}");
+    assert!(shares[1] > shares[2] && shares[2] > shares[3] && shares[3] > 0, "{shares:?}");
+}
+
+#[test]
+fn a_server_that_became_the_fastest_is_found() {
+    let mut world = World::equal(4);
+    world.run(2000, 0, |i| [10, 10, 10, 200][i] * MS);
+    let start = world.now;
+    while world.run(20, 0, |i| [10, 10, 10, 2][i] * MS)[3] < 19 {
+        assert!(world.now - start < 120_000_000, "not found in two minutes");
+    }
+}
+
+#[test]
+fn the_other_policies_share_as_they_say() {
+    for (policy, shares) in [(Policy::RoundRobin, [20, 40, 60]), (Policy::LeastConn, [20, 40, 60])] {
+        let mut world = World::new(Params { policy, ..Params::default() }, &[1, 2, 3], 5);
+        assert_eq!(world.run(120, 0, |i| [1, 5, 25][i] * MS), shares, "{policy:?}");
+    }
+    let mut world = World::new(Params { policy: Policy::Weighted, ..Params::default() }, &[1, 1, 1], 5);
+    let latency = |i: usize| [10, 20, 40][i] * MS;
+    world.run(300, 0, latency);
+    let shares = world.run(700, 0, latency);
+    assert!(shares[0].abs_diff(400) < 12 && shares[1].abs_diff(200) < 12, "{shares:?}");
+    let mut world = World::new(Params { policy: Policy::Decay, ..Params::default() }, &[1, 1], 5);
+    world.run(10, 0, |i| [100, 1500][i] * MS);
+    let shares = world.run(100, 0, |i| [100, 1500][i] * MS);
+    assert!(shares[1] <= 1, "{shares:?}");
+}
