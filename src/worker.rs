@@ -15,7 +15,7 @@ use labor_core::inflight;
 use labor_core::time::Micros;
 use nginx_sys::{
     NGX_LOG_WARN, NGX_OK, NGX_PROCESS_SINGLE, NGX_PROCESS_WORKER, ngx_add_timer, ngx_connection_t, ngx_cycle_t,
-    ngx_del_timer, ngx_event_t, ngx_exiting, ngx_int_t, ngx_msec_t, ngx_process, ngx_quit, ngx_terminate,
+    ngx_del_timer, ngx_event_t, ngx_exiting, ngx_int_t, ngx_msec_t, ngx_process, ngx_quit, ngx_terminate, ngx_uint_t,
 };
 use ngx::ngx_log_error;
 
@@ -50,7 +50,7 @@ pub fn seed() -> u64 {
 pub fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
     // SAFETY: set by nginx before it calls this.
     let kind = unsafe { ngx_process };
-    if kind == NGX_PROCESS_WORKER as _ || kind == NGX_PROCESS_SINGLE as _ {
+    if kind == NGX_PROCESS_WORKER as ngx_uint_t || kind == NGX_PROCESS_SINGLE as ngx_uint_t {
         start(cycle);
     }
     NGX_OK as ngx_int_t
@@ -59,7 +59,7 @@ pub fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
 /// A cycle begins in a process that may serve already: without a master the reloaded configuration has no other sign.
 pub extern "C" fn init_module(cycle: *mut ngx_cycle_t) -> ngx_int_t {
     // SAFETY: a number of nginx's.
-    if TIMER.armed() && unsafe { ngx_process } == NGX_PROCESS_SINGLE as _ {
+    if TIMER.armed() && unsafe { ngx_process } == NGX_PROCESS_SINGLE as ngx_uint_t {
         start(cycle);
     }
     NGX_OK as ngx_int_t

@@ -7,6 +7,7 @@
 
 mod layout;
 mod listed;
+mod recent;
 mod size;
 
 use core::cell::Cell as Slot;
@@ -29,6 +30,7 @@ use crate::settings::MainConf;
 pub use layout::Map;
 use layout::Shape;
 use listed::Listed;
+use recent::Recent;
 
 /// The zone's name for nginx. The colon keeps it apart from zones that users name after their upstreams.
 const NAME: ngx_str_t = ngx_string!("labor:state");
@@ -51,6 +53,7 @@ thread_local! {
     static VIEW: Slot<Option<View>> = const { Slot::new(None) };
     static PEERS: Listed = Listed::default();
     static GROUPS: Listed = Listed::default();
+    static RECENT: Recent = Recent::default();
     /// Grows when lists must be made again.
     static EPOCH: Slot<u32> = const { Slot::new(0) };
 }
@@ -223,6 +226,10 @@ pub fn attach(cycle: *mut ngx_cycle_t, claim: impl FnOnce(&Map) -> Option<usize>
     };
     PEERS.with(Listed::clear);
     GROUPS.with(Listed::clear);
+    RECENT.with(Recent::clear);
+    if let Some(view) = &view {
+        RECENT.with(|r| r.note(view.map.peers, crate::worker::now()));
+    }
     EPOCH.set(EPOCH.get().wrapping_add(1));
     VIEW.set(view);
     view
@@ -280,6 +287,26 @@ impl View {
         }
     }
 
+    /// The record of a server, if it has one.
+    pub fn known(&self, key: u64) -> Option<u32> {
+        slots::find(self.map.peers, &self.map.header.peer_reach, slots::usable_key(key))
+    }
+
+    /// The record of a list, if it has one.
+    pub fn known_group(&self, key: u64) -> Option<u32> {
+        slots::find(self.map.groups, &self.map.header.group_reach, slots::usable_key(key))
+    }
+
+    /// What is known of the server of `slot`.
+    pub fn record(&self, slot: u32) -> Option<&'static Peer> {
+        self.map.peers.get(slot as usize)
+    }
+
+    /// Requests sent to the server of `slot` in the last 10 to 20 seconds, by all workers.
+    pub fn recent(&self, slot: u32) -> u64 {
+        self.record(slot).map_or(0, |peer| RECENT.with(|r| r.of(slot, peer)))
+    }
+
     /// The memory itself, for the workers' housekeeping and for status pages.
     pub fn map(&self) -> &Map {
         &self.map
@@ -312,6 +339,7 @@ impl View {
         }
         slots::expire(self.map.peers, GONE, now, |i| self.map.idle(i));
         slots::expire(self.map.groups, GONE, now, |_| true);
+        RECENT.with(|r| r.note(self.map.peers, now));
         let refused = PEERS.with(Listed::forgive).max(GROUPS.with(Listed::forgive));
         if refused > 0 {
             self.warn_full(refused, now);

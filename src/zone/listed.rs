@@ -9,40 +9,33 @@ use labor_core::slots::{self, Record};
 use labor_core::sync::Ordering;
 use labor_core::time::Micros;
 
-/// One record in use.
-#[derive(Clone, Copy, Default)]
-struct Use {
-    key: u64,
-    count: u32,
-}
-
 /// Records of one kind in use by this worker, by slot.
 #[derive(Default)]
 pub struct Listed {
-    uses: RefCell<Vec<Use>>,
+    /// The key each record had when this worker listed it; 0 where it lists none.
+    keys: RefCell<Vec<u64>>,
     refused: Cell<u32>,
 }
 
 impl Listed {
-    /// The list of `key` was made, and its record is `slot`.
+    /// A list has the server of `key`, whose record is `slot`. Keys differ between lists, so one list has it or none.
     pub fn add(&self, slot: u32, key: u64) {
-        let Ok(mut uses) = self.uses.try_borrow_mut() else { return };
+        let Ok(mut keys) = self.keys.try_borrow_mut() else { return };
         let slot = slot as usize;
-        if uses.len() <= slot {
-            uses.resize(slot.saturating_add(1), Use::default());
+        if keys.len() <= slot {
+            keys.resize(slot.saturating_add(1), 0);
         }
-        if let Some(entry) = uses.get_mut(slot) {
-            entry.count = if entry.key == key { entry.count.saturating_add(1) } else { 1 };
-            entry.key = key;
+        if let Some(entry) = keys.get_mut(slot) {
+            *entry = key;
         }
     }
 
-    /// One list less has the record.
+    /// The list no longer has it.
     pub fn remove(&self, slot: u32) {
-        if let Ok(mut uses) = self.uses.try_borrow_mut()
-            && let Some(entry) = uses.get_mut(slot as usize)
+        if let Ok(mut keys) = self.keys.try_borrow_mut()
+            && let Some(entry) = keys.get_mut(slot as usize)
         {
-            entry.count = entry.count.saturating_sub(1);
+            *entry = 0;
         }
     }
 
@@ -63,8 +56,8 @@ impl Listed {
 
     /// Forgets everything: the memory has changed.
     pub fn clear(&self) {
-        if let Ok(mut uses) = self.uses.try_borrow_mut() {
-            uses.clear();
+        if let Ok(mut keys) = self.keys.try_borrow_mut() {
+            keys.clear();
         }
         self.refused.set(0);
     }
@@ -72,10 +65,10 @@ impl Listed {
     /// Confirms every record in use. Returns whether one of them has been given to somebody else meanwhile, which takes a
     /// worker stopped for minutes: its lists must be made again.
     pub fn confirm<R: Record>(&self, records: &[R], now: Micros) -> bool {
-        let Ok(uses) = self.uses.try_borrow() else { return false };
+        let Ok(keys) = self.keys.try_borrow() else { return false };
         let mut lost = false;
-        for (entry, record) in uses.iter().zip(records).filter(|(entry, _)| entry.count > 0) {
-            if record.key().load(Ordering::Acquire) == entry.key {
+        for (key, record) in keys.iter().zip(records).filter(|(key, _)| **key != 0) {
+            if record.key().load(Ordering::Acquire) == *key {
                 slots::confirm(record, now);
             } else {
                 lost = true;

@@ -1,0 +1,158 @@
+//! One of nginx's lists as it stood at one moment, copied out under its lock.
+//!
+//! Here because rendering must not hold a lock: names go into memory reserved before, figures into plain values. Not here:
+//! what is shown of them (`document.rs`).
+
+use core::ops::Range;
+use std::collections::HashMap;
+
+use labor_core::Metric;
+use labor_core::key::{Identity, peer_key};
+use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_time, ngx_uint_t};
+
+use crate::ffi::{self, RrPeer, RrPeers};
+
+/// Bytes reserved for a server's two names; longer ones are made up for by shorter ones, or the list is read again.
+const NAMES: usize = 160;
+
+/// The bit of `down` that leaves a server its sticky sessions (`NGX_HTTP_UPSTREAM_DRAINING`, since 1.29.6).
+const DRAINING: ngx_uint_t = 8;
+
+/// How often a list is read that grows under our hands.
+const ATTEMPTS: u32 = 6;
+
+/// One server as nginx has it.
+pub struct Server {
+    name: Range<usize>,
+    address: Range<usize>,
+    /// Configured weight.
+    pub weight: i64,
+    /// Connections, as nginx counts them (per worker without `zone`).
+    pub conns: u64,
+    /// `max_conns`, 0 for none.
+    pub max_conns: u64,
+    /// up, down, drain, unavail (counted out by max_fails) or full (max_conns).
+    pub state: &'static str,
+    /// Which of several equal entries.
+    ordinal: u32,
+}
+
+/// A list of servers.
+#[derive(Default)]
+pub struct Servers {
+    servers: Vec<Server>,
+    text: Vec<u8>,
+    /// The backup list.
+    pub backup: bool,
+}
+
+impl Servers {
+    /// Copies `list`; a null list is empty. `None` when it keeps changing or memory is short.
+    ///
+    /// # Safety
+    /// `list` is null or a live list; this worker holds no list's lock.
+    pub unsafe fn read(list: *mut ngx_http_upstream_rr_peers_t, backup: bool) -> Option<Self> {
+        let mut copy = Self { backup, ..Self::default() };
+        if list.is_null() {
+            return Some(copy);
+        }
+        for attempt in 1..=ATTEMPTS {
+            // SAFETY: by contract; the lock is given back at the end of the statement.
+            let number = unsafe { RrPeers::read(list) }.number();
+            copy.servers.clear();
+            copy.text.clear();
+            copy.servers.try_reserve(number).ok()?;
+            copy.text.try_reserve(number.saturating_mul(NAMES << attempt)).ok()?;
+            // SAFETY: by contract.
+            if copy.fill(&unsafe { RrPeers::read(list) }) {
+                copy.number();
+                return Some(copy);
+            }
+        }
+        None
+    }
+
+    /// Copies within the memory reserved; whether it sufficed.
+    fn fill(&mut self, list: &RrPeers) -> bool {
+        let (single, now) = (list.single(), ngx_time());
+        for peer in list.iter() {
+            if self.servers.len() == self.servers.capacity() {
+                return false;
+            }
+            // SAFETY: the strings live while the list is locked.
+            let (name, address) = unsafe { (ffi::bytes(peer.server()), ffi::bytes(peer.name())) };
+            let (Some(name), Some(address)) = (self.keep(name), self.keep(address)) else { return false };
+            self.servers.push(Server {
+                name,
+                address,
+                weight: i64::try_from(peer.weight()).unwrap_or(0),
+                conns: u64::try_from(peer.conns()).unwrap_or(0),
+                max_conns: u64::try_from(peer.max_conns()).unwrap_or(0),
+                state: state(peer, single, now),
+                ordinal: 0,
+            });
+        }
+        true
+    }
+
+    fn keep(&mut self, text: &[u8]) -> Option<Range<usize>> {
+        let from = self.text.len();
+        if self.text.capacity().saturating_sub(from) < text.len() {
+            return None;
+        }
+        self.text.extend_from_slice(text);
+        Some(from..self.text.len())
+    }
+
+    /// Numbers equal entries in the list's order, as the request path does.
+    fn number(&mut self) {
+        let mut seen: HashMap<(&[u8], &[u8]), u32> = HashMap::new();
+        for server in &mut self.servers {
+            let names = (
+                self.text.get(server.name.clone()).unwrap_or_default(),
+                self.text.get(server.address.clone()).unwrap_or_default(),
+            );
+            let count = seen.entry(names).or_default();
+            server.ordinal = *count;
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// The servers in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter()
+    }
+
+    /// The server as configured.
+    pub fn name(&self, server: &Server) -> &[u8] {
+        self.text.get(server.name.clone()).unwrap_or_default()
+    }
+
+    /// The printable address.
+    pub fn address(&self, server: &Server) -> &[u8] {
+        self.text.get(server.address.clone()).unwrap_or_default()
+    }
+
+    /// What its record is found by.
+    pub fn key(&self, server: &Server, upstream: &[u8], metric: Metric) -> u64 {
+        peer_key(&Identity {
+            upstream,
+            backup: self.backup,
+            name: self.name(server),
+            address: self.address(server),
+            ordinal: server.ordinal,
+            metric,
+        })
+    }
+}
+
+/// The first reason, in nginx's own order, why the server would not be chosen.
+fn state(peer: RrPeer, single: bool, now: nginx_sys::time_t) -> &'static str {
+    match peer.down() {
+        0 if !single && peer.counted_out(now) => "unavail",
+        0 if peer.full() => "full",
+        0 => "up",
+        bits if bits & !DRAINING == 0 => "drain",
+        _ => "down",
+    }
+}
