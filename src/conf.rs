@@ -11,10 +11,10 @@ use core::ffi::{c_char, c_void};
 use core::ptr;
 
 use nginx_sys::{
-    NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET,
-    NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET, NGX_HTTP_SRV_CONF_OFFSET, NGX_HTTP_UPS_CONF, NGX_OK, ngx_command_t,
-    ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_core_module, ngx_int_t, ngx_pagesize,
-    ngx_parse_size, ngx_parse_time, ngx_uint_t,
+    NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET, NGX_HTTP_MAIN_CONF,
+    NGX_HTTP_MAIN_CONF_OFFSET, NGX_HTTP_SRV_CONF_OFFSET, NGX_HTTP_UPS_CONF, NGX_OK, ngx_command_t, ngx_conf_t,
+    ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_core_module, ngx_int_t, ngx_pagesize, ngx_parse_size,
+    ngx_parse_time, ngx_uint_t,
 };
 use ngx::core::Pool;
 use ngx::ngx_string;
@@ -139,7 +139,10 @@ unsafe extern "C" fn labor_zone(cf: *mut ngx_conf_t, _: *mut ngx_command_t, conf
             CONF_OK
         }
         Ok(_) => {
-            ffi::conf_error(cf, format_args!("zone \"{word}\" is too small, it must have at least 8 pages of {page} bytes"));
+            ffi::conf_error(
+                cf,
+                format_args!("zone \"{word}\" is too small, it must have at least 8 pages of {page} bytes"),
+            );
             CONF_ERROR
         }
         Err(_) => {
@@ -154,7 +157,7 @@ unsafe extern "C" fn labor_status(cf: *mut ngx_conf_t, _: *mut ngx_command_t, _:
     // SAFETY: inside a location the context has the core module's configuration of that location.
     let location = unsafe {
         let ctx = (*cf).ctx.cast::<ngx_http_conf_ctx_t>();
-        (*(*ctx).loc_conf.add((*&raw const ngx_http_core_module).ctx_index)).cast::<ngx_http_core_loc_conf_t>().as_mut()
+        (*(*ctx).loc_conf.add(ngx_http_core_module.ctx_index)).cast::<ngx_http_core_loc_conf_t>().as_mut()
     };
     let Some(location) = location else { return CONF_ERROR };
     let handler: unsafe extern "C" fn(*mut nginx_sys::ngx_http_request_t) -> ngx_int_t = status::handler;

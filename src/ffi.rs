@@ -81,7 +81,7 @@ unsafe fn slot(confs: *mut *mut c_void) -> *mut c_void {
         return ptr::null_mut();
     }
     // SAFETY: nginx sized the array for every HTTP module, ours included, before any of our callbacks can run.
-    unsafe { *confs.add((*&raw const ngx_http_labor_module).ctx_index) }
+    unsafe { *confs.add(ngx_http_labor_module.ctx_index) }
 }
 
 /// The settings of the `http {}` being read.
@@ -103,7 +103,7 @@ pub unsafe fn main_conf<'a>(cf: *mut ngx_conf_t) -> Option<&'a mut MainConf> {
 pub unsafe fn cycle_conf<'a>(cycle: *mut ngx_cycle_t) -> Option<&'a mut MainConf> {
     // SAFETY: `conf_ctx` has one entry per module; that of the HTTP core module is null without `http {}`.
     unsafe {
-        let ctx = *(*cycle).conf_ctx.add((*&raw const ngx_http_module).index);
+        let ctx = *(*cycle).conf_ctx.add(ngx_http_module.index);
         let ctx = ctx.cast::<ngx_http_conf_ctx_t>();
         slot(ctx.as_ref()?.main_conf).cast::<MainConf>().as_mut()
     }

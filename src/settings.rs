@@ -40,12 +40,7 @@ pub struct UpstreamConf {
 
 impl Default for UpstreamConf {
     fn default() -> Self {
-        Self {
-            params: Params::default(),
-            enabled: false,
-            initialised: false,
-            local: ptr::null_mut(),
-        }
+        Self { params: Params::default(), enabled: false, initialised: false, local: ptr::null_mut() }
     }
 }
 

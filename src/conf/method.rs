@@ -34,7 +34,7 @@ pub fn install(cf: *mut ngx_conf_t) -> Result<*mut ngx_http_upstream_srv_conf_t,
     let us = unsafe {
         let ctx = (*cf).ctx.cast::<ngx_http_conf_ctx_t>();
         let confs = (*ctx).srv_conf;
-        (*confs.add((*&raw const ngx_http_upstream_module).ctx_index)).cast::<ngx_http_upstream_srv_conf_t>()
+        (*confs.add(ngx_http_upstream_module.ctx_index)).cast::<ngx_http_upstream_srv_conf_t>()
     };
     // SAFETY: as above.
     let block = unsafe { us.as_mut() }.ok_or(())?;

@@ -117,11 +117,7 @@ fn metric(place: &mut Option<Metric>, value: Metric, word: &[u8]) -> Result<(), 
 
 fn policy(value: &[u8]) -> Result<Policy, String> {
     POLICIES.iter().find(|(name, _)| name.as_bytes() == value).map(|(_, policy)| *policy).ok_or_else(|| {
-        invalid(
-            value,
-            "policy",
-            "it must be \"fastest\", \"weighted\", \"least_conn\", \"round_robin\" or \"decay\"",
-        )
+        invalid(value, "policy", "it must be \"fastest\", \"weighted\", \"least_conn\", \"round_robin\" or \"decay\"")
     })
 }
 

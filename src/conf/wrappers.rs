@@ -8,7 +8,9 @@
 
 use core::ffi::CStr;
 
-use nginx_sys::{ngx_conf_t, ngx_http_upstream_init_round_robin, ngx_http_upstream_srv_conf_t, ngx_int_t, ngx_module_t};
+use nginx_sys::{
+    ngx_conf_t, ngx_http_upstream_init_round_robin, ngx_http_upstream_srv_conf_t, ngx_int_t, ngx_module_t,
+};
 
 use crate::upstream;
 

@@ -11,7 +11,7 @@ use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_uint_t, time_t};
 
 use super::tried::Tried;
 use crate::ffi::{self, RrPeer, RrPeers};
-use crate::zone::View;
+use crate::zone::{self, View};
 
 /// How often a list is read again when it changes under our hands; more changes than this in a row and round robin takes over.
 const ATTEMPTS: usize = 4;
@@ -55,6 +55,8 @@ pub struct List {
     group: Option<u32>,
     /// Some record is missing: when to ask again.
     retry_at: Option<Micros>,
+    /// The zone's counter of changes that the records belong to.
+    epoch: u32,
     /// What follows has one entry per server, in the list's order.
     keys: Vec<u64>,
     candidates: Vec<Candidate>,
@@ -93,6 +95,7 @@ impl List {
             read: None,
             group: None,
             retry_at: None,
+            epoch: 0,
             keys: Vec::new(),
             candidates: Vec::new(),
             peers: Vec::new(),
@@ -106,6 +109,11 @@ impl List {
         view.shared(self.group)
     }
 
+    /// How many servers it has.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// How the servers stood at the last scan, and the balancer to choose by.
     pub fn parts(&mut self) -> (&mut Balancer, &[Candidate]) {
         (&mut self.balancer, &self.candidates)
@@ -113,7 +121,7 @@ impl List {
 
     /// Reads how every server stands for a request, and the list itself first if it changed. `None` when that cannot be had.
     pub fn scan(&mut self, scan: &Scan<'_>) -> Option<()> {
-        if self.retry_at.is_some_and(|at| scan.now >= at) {
+        if self.read.is_some() && (self.epoch != zone::epoch() || self.retry_at.is_some_and(|at| scan.now >= at)) {
             self.claim(scan.host, scan.view, scan.now);
         }
         for _ in 0..ATTEMPTS {
@@ -150,6 +158,7 @@ impl List {
 
     /// Reads the members anew and gives each its record; records of servers that went are released.
     pub fn refresh(&mut self, scan: &Scan<'_>) -> Option<()> {
+        self.read = None;
         let config = self.read_entries(scan)?;
         let gone: Vec<(u64, Option<u32>)> =
             self.keys.iter().copied().zip(self.balancer.members().iter().map(|member| member.slot)).collect();
@@ -170,12 +179,10 @@ impl List {
     /// Asks for the records of the list and of every server.
     fn claim(&mut self, host: &[u8], view: View, now: Micros) {
         let metric = self.balancer.params().metric;
+        self.epoch = zone::epoch();
         self.group = view.group(group_key(host, self.backup, metric), now);
-        let members: Vec<Member> = self
-            .entries
-            .iter()
-            .map(|entry| Member { slot: view.peer(entry.key, now), weight: entry.weight })
-            .collect();
+        let members: Vec<Member> =
+            self.entries.iter().map(|entry| Member { slot: view.peer(entry.key, now), weight: entry.weight }).collect();
         let complete = self.group.is_some() && members.iter().all(|member| member.slot.is_some());
         self.retry_at = (!complete).then_some(now.saturating_add(RETRY));
         let same = |(a, b): (&Member, &Member)| a.slot == b.slot && a.weight == b.weight;

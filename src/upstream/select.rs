@@ -4,7 +4,8 @@
 //! of those that nginx counts out, primary before backup; a server the request has been to comes again only if that said nothing
 //! about it. How well a server stands is the core's business.
 
-use labor_core::{Attempt, Choice, Request};
+use labor_core::time::Micros;
+use labor_core::{Attempt, Choice, Request, Shared};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_peer_connection_t, ngx_time};
 
 use super::list::{List, Scan, Taken};
@@ -63,7 +64,8 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
         if list.scan(&scan).is_none() {
             return Selected::Unavailable;
         }
-        loop {
+        // Each server can turn out to be full once.
+        for _ in 0..=list.len() {
             let (choice, allowed) = match session(list, &scan, pc, ask) {
                 Some(choice) => (choice, DRAINING),
                 None => {
@@ -80,7 +82,7 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
             match list.take(&scan, &choice, allowed) {
                 Taken::Yes(peer, key) => {
                     let winner = Winner { peer, key, choice, list: raw, backup };
-                    begin(data, pc, list, view, &winner);
+                    begin(data, pc, list.shared(view), &winner, now);
                     return Selected::Yes;
                 }
                 // It is unfit now, so that the next answer is another one.
@@ -119,7 +121,7 @@ struct Winner {
 }
 
 /// Fills in the connection and begins the attempt.
-fn begin(data: &mut PeerData, pc: &mut ngx_peer_connection_t, list: &List, view: View, winner: &Winner) {
+fn begin(data: &mut PeerData, pc: &mut ngx_peer_connection_t, shared: Shared<'_>, winner: &Winner, now: Micros) {
     let peer = winner.peer.as_ptr();
     // Round robin's part first: its free() finds list and server there.
     data.rrp.peers = winner.list;
@@ -138,7 +140,7 @@ fn begin(data: &mut PeerData, pc: &mut ngx_peer_connection_t, list: &List, view:
     let pool = unsafe { (*data.request).pool };
     // Without memory the request is about to fail anyway; at worst it comes back to this server.
     data.tried.push(winner.key, pool);
-    data.attempt = Some(Attempt::begin(list.shared(view), &winner.choice, worker::now()));
+    data.attempt = Some(Attempt::begin(shared, &winner.choice, now));
     data.record = trace::begin(data.request, data.upstream, &winner.choice);
     data.backup = winner.backup;
     data.header_seen = false;
