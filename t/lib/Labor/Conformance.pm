@@ -1,0 +1,97 @@
+package Labor::Conformance;
+
+# Runs the public nginx-tests suite twice, as it is and with `labor;` injected, and compares. Used by scripts/conformance.
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use Exporter 'import';
+use File::Basename qw(basename);
+use Labor::Util qw(slurp);
+use TAP::Harness;
+
+our @EXPORT = 'compare';
+
+# What differs by design, with the reason. A list of tests, or all of a file.
+my $SHARES = 'asserts exact shares of round robin; labor chooses by latency and breaks ties its own way';
+my $HIT = 'asserts that two requests reach two servers; labor may prefer the one that answered faster';
+my $COUNTED = 'asserts that a failed server gets no request before fail_timeout; labor tries it on its own schedule';
+my %BY_DESIGN = (
+    'upstream.t' => $SHARES,
+    'upstream_max_conns.t' => $SHARES,
+    'upstream_max_conns_sticky.t' => $SHARES,
+    'proxy_next_upstream.t' => $HIT,
+    'grpc_next_upstream.t' => $HIT,
+    'proxy_h2_next_upstream.t' => $HIT,
+    'tunnel_next_upstream.t' => $HIT,
+    'upstream_sticky.t' => $SHARES,
+    'upstream_sticky_drain.t' => $SHARES,
+    'upstream_sticky_learn.t' => $SHARES,
+    'upstream_sticky_learn_header.t' => $SHARES,
+    'upstream_sticky_route.t' => $SHARES,
+    'upstream_sticky_next.t' => $COUNTED,
+);
+
+# compare(): DIR JOBS [FILE…] from the command line.
+sub compare {
+    my ($dir, $jobs, @files) = @ARGV;
+    chdir $dir or die "$dir: $!\n";
+    -e 'lib/Test/Nginx.pm' or die "$dir is no copy of nginx-tests: it has no lib/Test/Nginx.pm\n";
+    @files = grep { slurp($_) =~ /^\s*upstream\s+\S+\s*\{/m } glob '*.t' unless @files;
+    my $library = abs_path($INC{'Labor/Util.pm'} =~ s{Labor/Util\.pm$}{}r);
+    print scalar(@files), " files with upstream blocks, without labor:\n";
+    my $plain = _run($jobs, @files);
+    print "with labor:\n";
+    my $injected = do {
+        local $ENV{PERL5LIB} = join ':', $library, $ENV{PERL5LIB} // ();
+        local $ENV{PERL5OPT} = '-MLabor::Inject';
+        _run($jobs, @files);
+    };
+    exit(_report($plain, $injected));
+}
+
+# {file => {failed => {number => 1}, skipped => reason or undef, broken => text}}
+sub _run {
+    my ($jobs, @files) = @_;
+    my $harness = TAP::Harness->new({ jobs => $jobs, lib => ['lib'], verbosity => -3, merge => 1 });
+    my $all = $harness->runtests(@files);
+    my %result;
+    for my $file ($all->descriptions) {
+        my ($parser) = $all->parsers($file);
+        $result{$file} = {
+            failed => { map { $_ => 1 } $parser->failed },
+            skipped => $parser->skip_all,
+            broken => join('; ', $parser->parse_errors) || ($parser->exit && !$parser->failed ? 'exit ' . $parser->exit : ''),
+            tests => $parser->tests_run,
+        };
+    }
+    return \%result;
+}
+
+sub _report {
+    my ($plain, $injected) = @_;
+    my %count = (same => 0, design => 0, worse => 0, skipped => 0);
+    for my $file (sort keys %$plain) {
+        my ($without, $with) = ($plain->{$file}, $injected->{$file});
+        if ($without->{skipped}) {
+            $count{skipped}++;
+            print "SKIPPED  $file: $without->{skipped}\n";
+            next;
+        }
+        my @new = grep { !$without->{failed}{$_} } sort { $a <=> $b } keys %{ $with->{failed} };
+        my $broken = $with->{broken} && !$without->{broken} ? " ($with->{broken})" : '';
+        if (!@new && !$broken) {
+            $count{same}++;
+            next;
+        }
+        my $reason = $broken ? undef : $BY_DESIGN{ basename($file) };
+        $count{ $reason ? 'design' : 'worse' }++;
+        printf "%-8s %s: fails with labor only: %s%s%s\n", $reason ? 'DESIGN' : 'WORSE', $file, "@new", $broken,
+            $reason ? "\n         $reason" : '';
+    }
+    print "\n$count{same} files alike, $count{design} differ by design, $count{worse} worse, $count{skipped} skipped\n";
+    return $count{worse} ? 1 : 0;
+}
+
+1;
