@@ -100,9 +100,9 @@ fn row(server: &Value) -> String {
         "{:<24} {:>7} {latency:>11} {:>9} {share:>7} {:>9} {:>8}  {} / {}",
         text(&server["address"]),
         text(&server["state"]),
-        server["in_flight"],
-        server["requests"],
-        server["failures"]["total"],
+        number(&server["in_flight"]),
+        number(&server["requests"]),
+        number(&server["failures"]["total"]),
         picks(&server["picks"]),
         text(&server["last_change"]["reason"])
     )
@@ -118,6 +118,11 @@ fn picks(picks: &Value) -> String {
     let shown: Vec<String> =
         counts.iter().take(2).map(|(why, n)| format!("{why} {:.0} %", *n as f64 * 100.0 / total as f64)).collect();
     if shown.is_empty() { "-".into() } else { shown.join(", ") }
+}
+
+/// A count; what is missing becomes "-".
+fn number(value: &Value) -> String {
+    if value.is_number() { value.to_string() } else { "-".into() }
 }
 
 /// A string for a terminal: what is missing becomes "-", control characters become "?".
