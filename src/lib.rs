@@ -47,7 +47,6 @@ pub static mut ngx_http_labor_module: ngx_module_t = ngx_module_t {
     ctx: (&raw const HTTP_MODULE).cast_mut().cast::<c_void>(),
     commands: conf::commands(),
     type_: NGX_HTTP_MODULE as ngx_uint_t,
-    init_module: Some(worker::init_module),
     init_process: Some(init_process),
     exit_process: Some(exit_process),
     ..ngx_module_t::default()

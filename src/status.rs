@@ -7,7 +7,7 @@ mod document;
 mod servers;
 
 use core::ptr;
-use std::io;
+use std::io::{self, Write};
 
 use nginx_sys::{
     NGX_ERROR, NGX_HTTP_GET, NGX_HTTP_HEAD, NGX_HTTP_INTERNAL_SERVER_ERROR, NGX_HTTP_NOT_ALLOWED, NGX_HTTP_OK,
@@ -41,7 +41,9 @@ pub unsafe extern "C" fn handler(request: *mut ngx_http_request_t) -> ngx_int_t 
         // The configuration is this process's own, no other reference to it is in use.
         let main = ffi::cycle_conf(ngx_cycle);
         let document = document::Document::new(main.map_or(&[], |m| m.upstreams.as_slice()));
-        if let Err(error) = serde_json::to_writer(&mut chain, &document) {
+        // With an end of line, for terminals.
+        let written = serde_json::to_writer(&mut chain, &document).map_err(io::Error::from);
+        if let Err(error) = written.and_then(|()| chain.write_all(b"\n")) {
             ngx_log_error!(NGX_LOG_ERR, (*r.connection).log, "labor: status cannot be written: {error}");
             return NGX_HTTP_INTERNAL_SERVER_ERROR as ngx_int_t;
         }
@@ -139,7 +141,7 @@ impl Chain {
     }
 }
 
-impl io::Write for Chain {
+impl Write for Chain {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         if text.is_empty() {
             return Ok(0);

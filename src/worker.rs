@@ -46,20 +46,12 @@ pub fn seed() -> u64 {
     now() ^ (u64::from(std::process::id()) << 32)
 }
 
-/// A process begins: a worker, the single process, or a helper that balances nothing.
+/// A process begins: a worker, the single process, or a helper that balances nothing. Once a process: without a master, nginx
+/// itself does not survive a reload.
 pub fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
     // SAFETY: set by nginx before it calls this.
     let kind = unsafe { ngx_process };
     if kind == NGX_PROCESS_WORKER as ngx_uint_t || kind == NGX_PROCESS_SINGLE as ngx_uint_t {
-        start(cycle);
-    }
-    NGX_OK as ngx_int_t
-}
-
-/// A cycle begins in a process that may serve already: without a master the reloaded configuration has no other sign.
-pub extern "C" fn init_module(cycle: *mut ngx_cycle_t) -> ngx_int_t {
-    // SAFETY: a number of nginx's.
-    if TIMER.armed() && unsafe { ngx_process } == NGX_PROCESS_SINGLE as ngx_uint_t {
         start(cycle);
     }
     NGX_OK as ngx_int_t
@@ -178,10 +170,6 @@ static TIMER: Timer = Timer {
 };
 
 impl Timer {
-    fn armed(&self) -> bool {
-        self.armed.load(Ordering::Relaxed)
-    }
-
     /// Starts ticking with the log of `cycle`.
     fn arm(&self, cycle: *mut ngx_cycle_t) {
         let (event, connection) =

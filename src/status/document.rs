@@ -231,7 +231,7 @@ impl<'a> Row<'a> {
             requests: counter(|p| &p.requests),
             failures: Failures::new(peer, explanation.map_or(0.0, |e| e.failure_level)),
             aborts: counter(|p| &p.aborts),
-            latency_us: explanation.and_then(|e| e.latency_us),
+            latency_us: explanation.and_then(|e| e.latency_us).map(rounded),
             score: explanation.and_then(|e| e.score),
             factors: Factors::from(explanation.map(|e| e.factors).unwrap_or_default()),
             share,
@@ -239,7 +239,7 @@ impl<'a> Row<'a> {
                 let count = peer.and_then(|p| p.picks.get(reason as usize));
                 (reason.name(), count.map_or(0, |c| c.load(Ordering::Relaxed)))
             })),
-            evidence: explanation.map_or(0.0, |e| e.evidence),
+            evidence: rounded(explanation.map_or(0.0, |e| e.evidence)),
             curve: curve.iter().map(Point::from).collect(),
             last_change: explanation.and_then(|e| e.change).map(|(change, at)| LastChange::new(change, since(at, now))),
             learning: peer.is_some() && explanation.is_some(),
@@ -302,7 +302,7 @@ struct Point {
 
 impl From<&CurvePoint> for Point {
     fn from(p: &CurvePoint) -> Self {
-        Self { in_flight: p.in_flight, latency_us: p.latency_us, evidence: p.evidence }
+        Self { in_flight: p.in_flight, latency_us: rounded(p.latency_us), evidence: rounded(p.evidence) }
     }
 }
 
@@ -315,8 +315,13 @@ struct LastChange {
 
 impl LastChange {
     fn new(change: Change, ago: Micros) -> Self {
-        Self { reason: change.name(), seconds_ago: seconds(ago) }
+        Self { reason: change.name(), seconds_ago: rounded(seconds(ago)) }
     }
+}
+
+/// Three decimals: more say nothing and double the answer's length.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
 }
 
 /// Any bytes as text.

@@ -76,8 +76,9 @@ impl Shape {
 }
 
 // Parts follow each other without padding: their sizes are multiples of the line, cells may follow anything.
-const _: () =
-    assert!(size_of::<Header>() % LINE == 0 && size_of::<Group>() % LINE == 0 && size_of::<Peer>() % LINE == 0);
+const _: () = assert!(size_of::<Header>().is_multiple_of(LINE));
+const _: () = assert!(size_of::<Group>().is_multiple_of(LINE));
+const _: () = assert!(size_of::<Peer>().is_multiple_of(LINE));
 const _: () = assert!(align_of::<Cell>() <= LINE && align_of::<Group>() <= LINE && align_of::<Peer>() <= LINE);
 
 /// Changes with the version and with every size in the layout: memory of another build is not ours to read.
@@ -147,7 +148,7 @@ pub unsafe fn create(base: *mut u8, shape: Shape, generation: u32) -> Option<Map
 /// `base` is aligned to 64; `bytes` bytes from there are mapped for as long as the result is used, and are only accessed as
 /// the types of [`Map`] (all of them atomics) by any process.
 pub unsafe fn map(base: *mut u8, bytes: usize) -> Option<Map> {
-    if base.is_null() || base.addr() % LINE != 0 || bytes < size_of::<Header>() {
+    if base.is_null() || !base.addr().is_multiple_of(LINE) || bytes < size_of::<Header>() {
         return None;
     }
     // SAFETY: in bounds and aligned as checked; atomics accept every bit pattern.
