@@ -223,7 +223,7 @@ impl<'a> Row<'a> {
             name: text(servers.name(server)),
             address: text(servers.address(server)),
             backup: servers.backup,
-            state: server.state,
+            state: if server.state == "up" && full(server, peer) { "full" } else { server.state },
             weight: server.weight,
             in_flight: peer.map_or(0, Peer::queue),
             connections: peer.map_or(server.conns, |p| u64::from(p.connections())),
@@ -245,6 +245,12 @@ impl<'a> Row<'a> {
             learning: peer.is_some() && explanation.is_some(),
         }
     }
+}
+
+/// Whether `max_conns` is reached: by nginx's count and, where there is a record, by ours, as the request path sees it.
+fn full(server: &Server, peer: Option<&Peer>) -> bool {
+    let held = peer.map_or(u64::MAX, |p| u64::from(p.connections())).min(server.conns);
+    server.max_conns > 0 && held >= server.max_conns
 }
 
 /// Failures: how many, of what kind, and how it fails at present.

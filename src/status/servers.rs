@@ -31,7 +31,7 @@ pub struct Server {
     pub conns: u64,
     /// `max_conns`, 0 for none.
     pub max_conns: u64,
-    /// up, down, drain, unavail (counted out by max_fails) or full (max_conns).
+    /// up, down, drain, or unavail (counted out by max_fails).
     pub state: &'static str,
     /// Which of several equal entries.
     ordinal: u32,
@@ -150,7 +150,6 @@ impl Servers {
 fn state(peer: RrPeer, single: bool, now: nginx_sys::time_t) -> &'static str {
     match peer.down() {
         0 if !single && peer.counted_out(now) => "unavail",
-        0 if peer.full() => "full",
         0 => "up",
         bits if bits & !DRAINING == 0 => "drain",
         _ => "down",
