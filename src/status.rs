@@ -1,9 +1,10 @@
 //! `labor_status`: what this module knows, as JSON. Read-only; never on the way of another request.
 //!
 //! The answer is written into a chain of buffers from the request's pool, so that thousands of servers need no large piece of
-//! memory. What it says is `status/document.rs`; how nginx's lists are read is `status/servers.rs`. No formula here.
+//! memory. What it says is `status/document.rs` and `status/row.rs`; how nginx's lists are read is `status/servers.rs`. No formula here.
 
 mod document;
+mod row;
 mod servers;
 
 use core::ptr;
