@@ -109,6 +109,7 @@ impl<'a> Run<'a> {
                 now,
                 end: flight.end,
             });
+            self.servers[server].in_flight -= 1;
             self.vacant.push(id);
             self.summary.answered += 1;
         }
@@ -156,6 +157,7 @@ impl<'a> Run<'a> {
             return;
         };
         let (back, end) = self.servers[server].send(now, &work);
+        self.servers[server].in_flight += 1;
         let flight = Flight { server: server as u32, balancer, worker, started: now, end };
         match self.flights.get_mut(id as usize) {
             Some(place) => *place = flight,

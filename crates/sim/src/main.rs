@@ -60,6 +60,9 @@ enum Command {
         /// Only these policies (comma separated); the oracle always runs.
         #[arg(long, value_enum, value_delimiter = ',')]
         policy: Vec<Kind>,
+        /// Print every setting with its ratios to the oracle.
+        #[arg(long)]
+        each: bool,
     },
     /// List the scenarios that come with labor-sim.
     List,
@@ -93,8 +96,8 @@ fn act(command: Command) -> Result<(), String> {
             println!("{:.1} s", begun.elapsed().as_secs_f64());
             Ok(())
         }
-        Command::Random { settings, first, policy } => {
-            randoms(settings, first, policy);
+        Command::Random { settings, first, policy, each } => {
+            randoms(settings, first, policy, each);
             Ok(())
         }
         Command::List => {
@@ -127,7 +130,7 @@ fn one(name: &str, policy: Kind, seed: u64, requests: Option<u64>) -> Result<(),
     Ok(())
 }
 
-fn randoms(settings: u64, first: u64, policy: Vec<Kind>) {
+fn randoms(settings: u64, first: u64, policy: Vec<Kind>, each: bool) {
     let mut kinds = if policy.is_empty() {
         vec![Kind::LeastConn, Kind::LeastTime, Kind::LeastTimeInflight, Kind::PeakEwma, Kind::Labor]
     } else {
@@ -150,6 +153,18 @@ fn randoms(settings: u64, first: u64, policy: Vec<Kind>) {
         );
     }
     behind(&sheets);
+    for sheet in sheets.iter().filter(|_| each) {
+        let s = sheet.scenario;
+        let ratio = |f: Figure| sheet.ratio(Kind::Oracle, f).map_or(f64::NAN, |r| r.mean);
+        println!(
+            "  {}: mean {:.3}  p99 {:.3}  {} balancers, {}",
+            s.name,
+            ratio(MEAN),
+            ratio(P99),
+            s.balancers,
+            s.about
+        );
+    }
 }
 
 /// Geometric mean and maximum of a figure over the oracle's.

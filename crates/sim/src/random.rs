@@ -8,7 +8,7 @@ use labor_core::rng::Rng;
 /// Requests of one setting, about.
 const REQUESTS: f64 = 150_000.0;
 /// Shortest and longest setting, seconds: long enough to learn in, short enough to wait for.
-const DURATION: (f64, f64) = (15.0, 300.0);
+const DURATION: (f64, f64) = (20.0, 300.0);
 /// Settings with more requests a second than this are drawn again: they would last too short or take too long.
 const FASTEST: f64 = 20_000.0;
 
@@ -51,10 +51,13 @@ fn draw(rng: &mut Rng, seed: u64) -> Scenario {
     let duration = (REQUESTS / rate).clamp(DURATION.0, DURATION.1);
     Scenario {
         name: format!("random-{seed}"),
-        about: format!("n {n}, service {service:.1} ms e^±{spread:.2}, load {load:.2}, {sizes:?}"),
+        about: format!(
+            "n {n}, service {service:.1} ms e^±{spread:.2}, k {k:.0} {same_k}, net {net:.1} {same_net}, load {load:.2}, {sizes:?}"
+        ),
         rate,
         duration,
-        warmup: duration / 10.0,
+        // By then the curves are learned; what learning costs is judged by scenarios of its own.
+        warmup: 5.0,
         service: sizes,
         balancers: if rng.unit() < 0.5 { 1 } else { 4 },
         workers: 1,

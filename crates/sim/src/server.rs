@@ -46,6 +46,8 @@ pub struct Server {
     pub weight: u32,
     /// When it joins the list; 0: at the start.
     pub joins: Nanos,
+    /// Requests sent and not yet back, of all balancers; the engine counts.
+    pub in_flight: u32,
     /// Mean service time, ns.
     mean: f64,
     /// Both ways together, ns.
@@ -65,6 +67,7 @@ impl Server {
         Self {
             weight: spec.weight,
             joins: (spec.join * SECOND) as Nanos,
+            in_flight: 0,
             mean: spec.service_ms * MILLI,
             net: (spec.net_ms * MILLI) as Nanos,
             own: spec.own,
@@ -102,6 +105,16 @@ impl Server {
         }
         let scale = if self.own.is_some() { 1.0 } else { work.size };
         Some(self.finish(arrives.max(self.free[0]), scale) + self.net - self.net / 2)
+    }
+
+    /// What one more request costs at the speed of `now`, ns: see the informed policy. Infinite while it fails or hangs.
+    pub fn price(&self, now: Nanos) -> f64 {
+        let phase = &self.phases[self.phase_at(now)];
+        if phase.hang || phase.fail.0 >= 0.5 {
+            return f64::INFINITY;
+        }
+        let crowd = (f64::from(self.in_flight + 1) / self.free.len() as f64).max(1.0);
+        self.mean / phase.speed * crowd * crowd + self.net as f64
     }
 
     /// Where in `phases` the time `at` lies, for times not before the cursor's phase.

@@ -2,6 +2,7 @@
 //!
 //! A policy object is one balancer: what its workers share, and what each has of its own.
 
+mod informed;
 mod labor;
 mod least_conn;
 mod least_time;
@@ -89,13 +90,15 @@ pub enum Kind {
     PeakEwma,
     /// The production core.
     Labor,
+    /// Knows concurrency, mean service and network time and everybody's requests in flight, but not the future.
+    Informed,
     /// Shortest delay, clairvoyant.
     Oracle,
 }
 
 impl Kind {
     /// All policies, in the order of the tables.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::RoundRobin,
         Self::LeastConn,
         Self::RandomTwo,
@@ -104,6 +107,7 @@ impl Kind {
         Self::P2cPeakEwma,
         Self::PeakEwma,
         Self::Labor,
+        Self::Informed,
         Self::Oracle,
     ];
 
@@ -118,13 +122,14 @@ impl Kind {
             Self::P2cPeakEwma => "p2c_peak",
             Self::PeakEwma => "peak_all",
             Self::Labor => "labor",
+            Self::Informed => "informed",
             Self::Oracle => "oracle",
         }
     }
 
-    /// Whether it is a competitor: neither ours nor an oracle.
+    /// Whether it is a competitor: it sees what a proxy sees, and is not ours.
     pub const fn is_peer(self) -> bool {
-        !matches!(self, Self::Labor | Self::Oracle)
+        !matches!(self, Self::Labor | Self::Informed | Self::Oracle)
     }
 
     /// A balancer of this kind for `scenario`; `seed` drives its own randomness.
@@ -139,6 +144,7 @@ impl Kind {
             Self::P2cPeakEwma => Box::new(peak_ewma::PeakEwma::new(weights.len(), true, seed)),
             Self::PeakEwma => Box::new(peak_ewma::PeakEwma::new(weights.len(), false, seed)),
             Self::Labor => Box::new(labor::Labor::new(weights, scenario.workers as usize, seed)),
+            Self::Informed => Box::new(informed::Informed),
             Self::Oracle => Box::new(oracle::Oracle),
         }
     }
