@@ -92,7 +92,10 @@ pub unsafe extern "C" fn init_main_conf(cf: *mut ngx_conf_t, conf: *mut c_void) 
     if main.upstreams.iter().any(|us| method::replaced(cf, *us)) {
         return CONF_ERROR;
     }
-    // Without a `labor` there is nothing to remember and nothing to show.
+    // Without a `labor` there is nothing to remember.
+    if main.upstreams.is_empty() && main.zone_size != 0 {
+        ffi::conf_warn(cf, format_args!("\"labor_zone\" has no effect, no upstream has \"labor\""));
+    }
     if main.upstreams.is_empty() || zone::add(cf, main).is_ok() { CONF_OK } else { CONF_ERROR }
 }
 

@@ -9,7 +9,7 @@ use core::ptr;
 use core::slice;
 
 use nginx_sys::{
-    NGX_LOG_EMERG, ngx_conf_log_error, ngx_conf_t, ngx_cycle_t, ngx_http_conf_ctx_t, ngx_http_module,
+    NGX_LOG_EMERG, NGX_LOG_WARN, ngx_conf_log_error, ngx_conf_t, ngx_cycle_t, ngx_http_conf_ctx_t, ngx_http_module,
     ngx_http_upstream_rr_peer_t, ngx_http_upstream_rr_peers_t, ngx_http_upstream_srv_conf_t, ngx_palloc, ngx_pool_t,
     ngx_rwlock_rlock, ngx_rwlock_unlock, ngx_rwlock_wlock, ngx_str_t, ngx_uint_t,
 };
@@ -52,10 +52,19 @@ pub unsafe fn palloc<T>(pool: *mut ngx_pool_t, count: usize) -> *mut T {
 
 /// Logs a configuration error with the place that nginx is reading.
 pub fn conf_error(cf: *mut ngx_conf_t, message: fmt::Arguments<'_>) {
+    conf_log(cf, NGX_LOG_EMERG, message);
+}
+
+/// Logs a doubt about the configuration that is no error.
+pub fn conf_warn(cf: *mut ngx_conf_t, message: fmt::Arguments<'_>) {
+    conf_log(cf, NGX_LOG_WARN, message);
+}
+
+fn conf_log(cf: *mut ngx_conf_t, level: u32, message: fmt::Arguments<'_>) {
     let text = message.to_string();
     let mut text = ngx_str(text.as_bytes());
     // SAFETY: `cf` is the configuration nginx handed to us; "%V" reads the string before the call returns.
-    unsafe { ngx_conf_log_error(NGX_LOG_EMERG as ngx_uint_t, cf, 0, c"%V".as_ptr(), &raw mut text) };
+    unsafe { ngx_conf_log_error(level as ngx_uint_t, cf, 0, c"%V".as_ptr(), &raw mut text) };
 }
 
 /// The words of the directive being read, its name included.
@@ -242,7 +251,7 @@ impl RrPeer {
         unsafe { ptr::read_volatile(&raw const (*self.0).sid) }
     }
 
-    /// Whether the server has as many connections as `max_conns` allows.
+    /// Whether the server has all the connections that `max_conns` allows, as nginx counts them.
     pub fn full(self) -> bool {
         let limit = self.max_conns();
         limit != 0 && self.conns() >= limit

@@ -6,7 +6,7 @@
 
 use labor_core::key::{Identity, group_key, peer_key};
 use labor_core::time::{Micros, SECOND};
-use labor_core::{Balancer, Candidate, Choice, Fit, Member, Params, Shared};
+use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Member, Params, Shared};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_uint_t, time_t};
 
 use super::tried::Tried;
@@ -68,8 +68,8 @@ pub struct List {
 
 /// What came of taking a chosen server.
 pub enum Taken {
-    /// It is ours, with this key.
-    Yes(RrPeer, u64),
+    /// It is ours, with this key, and the attempt is counted.
+    Yes(RrPeer, u64, Attempt),
     /// It became full or went down since the scan.
     Full,
     /// The list changed since the scan.
@@ -143,8 +143,13 @@ impl List {
         self.candidates.clear();
         self.peers.clear();
         let single = list.single();
-        for (peer, key) in list.iter().zip(&self.keys) {
-            let fit = if peer.down() != 0 || peer.weight() <= 0 || peer.full() || scan.tried.contains(*key) {
+        let shared = scan.view.shared(self.group);
+        for ((peer, key), member) in list.iter().zip(&self.keys).zip(self.balancer.members()) {
+            let fit = if peer.down() != 0
+                || peer.weight() <= 0
+                || full(peer, shared, member.slot)
+                || scan.tried.contains(*key)
+            {
                 Fit::Unfit
             } else if !single && peer.counted_out(scan.time) {
                 Fit::CountedOut
@@ -262,8 +267,9 @@ impl List {
         // SAFETY: the string lives while the list is locked.
         let index = list.iter().position(|peer| unsafe { ffi::bytes(peer.sid()) } == sid)?;
         let (peer, key) = (*self.peers.get(index)?, *self.keys.get(index)?);
+        let slot = self.balancer.members().get(index)?.slot;
         let usable = peer.down() & !super::DRAINING == 0
-            && !peer.full()
+            && !full(peer, self.shared(scan.view), slot)
             && (single || !peer.counted_out(scan.time))
             && !scan.tried.contains(key);
         usable.then_some(index)
@@ -283,12 +289,26 @@ impl List {
         else {
             return Taken::Changed;
         };
+        let shared = scan.view.shared(self.group);
         let mut locked = list.lock(*peer);
-        if peer.full() || peer.down() & !allowed != 0 {
+        if full(*peer, shared, choice.slot) || peer.down() & !allowed != 0 {
             candidate.fit = Fit::Unfit;
             return Taken::Full;
         }
         locked.take(scan.time, candidate.fit == Fit::CountedOut);
-        Taken::Yes(*peer, *key)
+        // Under the lock as well, so that nobody sees one count without the other.
+        Taken::Yes(*peer, *key, Attempt::begin(shared, choice, scan.now))
     }
+}
+
+/// Whether a server has all the connections that `max_conns` allows.
+///
+/// nginx's count is never put right after the sudden death of a worker, ours is, but it also has the connections of workers
+/// from before a reload. So a server is full when both say so.
+fn full(peer: RrPeer, shared: Shared<'_>, slot: Option<u32>) -> bool {
+    if !peer.full() {
+        return false;
+    }
+    let ours = slot.and_then(|slot| shared.peers.get(usize::try_from(slot).ok()?)).map(|peer| peer.connections());
+    ours.is_none_or(|ours| ngx_uint_t::try_from(ours).unwrap_or(ngx_uint_t::MAX) >= peer.max_conns())
 }

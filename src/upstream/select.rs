@@ -4,8 +4,7 @@
 //! of those that nginx counts out, primary before backup; a server the request has been to comes again only if that said nothing
 //! about it. How well a server stands is the core's business.
 
-use labor_core::time::Micros;
-use labor_core::{Attempt, Choice, Request, Shared};
+use labor_core::{Choice, Request};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_peer_connection_t, ngx_time};
 
 use super::list::{List, Scan, Taken};
@@ -80,9 +79,9 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
                 }
             };
             match list.take(&scan, &choice, allowed) {
-                Taken::Yes(peer, key) => {
-                    let winner = Winner { peer, key, choice, list: raw, backup };
-                    begin(data, pc, list.shared(view), &winner, now);
+                Taken::Yes(peer, key, attempt) => {
+                    data.attempt = Some(attempt);
+                    begin(data, pc, &Winner { peer, key, choice, list: raw, backup });
                     return Selected::Yes;
                 }
                 // It is unfit now, so that the next answer is another one.
@@ -120,8 +119,8 @@ struct Winner {
     backup: bool,
 }
 
-/// Fills in the connection and begins the attempt.
-fn begin(data: &mut PeerData, pc: &mut ngx_peer_connection_t, shared: Shared<'_>, winner: &Winner, now: Micros) {
+/// Fills in the connection and notes where the attempt went.
+fn begin(data: &mut PeerData, pc: &mut ngx_peer_connection_t, winner: &Winner) {
     let peer = winner.peer.as_ptr();
     // Round robin's part first: its free() finds list and server there.
     data.rrp.peers = winner.list;
@@ -140,7 +139,6 @@ fn begin(data: &mut PeerData, pc: &mut ngx_peer_connection_t, shared: Shared<'_>
     let pool = unsafe { (*data.request).pool };
     // Without memory the request is about to fail anyway; at worst it comes back to this server.
     data.tried.push(winner.key, pool);
-    data.attempt = Some(Attempt::begin(shared, &winner.choice, now));
     data.record = trace::begin(data.request, data.upstream, &winner.choice);
     data.backup = winner.backup;
     data.header_seen = false;
