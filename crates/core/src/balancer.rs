@@ -285,14 +285,14 @@ impl Balancer {
             if !lowered || (candidate.fit == Fit::Usable && self.scan.tied(i)) {
                 continue;
             }
-            let age = trial_due(peer, shared.group, consent, now);
-            if age.is_some_and(|age| longest.is_none_or(|(_, most)| age > most)) {
-                longest = age.map(|age| (i, age));
+            let seen = trial_due(peer, shared.group, consent, now);
+            if seen.is_some_and(|seen| longest.is_none_or(|(_, first)| seen < first)) {
+                longest = seen.map(|seen| (i, seen));
             }
         }
-        let (index, _) = longest?;
+        let (index, seen) = longest?;
         let peer = shared.peer(self.members.get(index)?.slot)?;
-        claim_trial(peer, shared.group, now).then(|| self.predicted(index, peer.queue(), Reason::Trial))
+        claim_trial(peer, shared.group, seen, now).then(|| self.predicted(index, peer.queue(), Reason::Trial))
     }
 
     /// An exploring pick, when one is affordable.

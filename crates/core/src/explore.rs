@@ -115,27 +115,24 @@ pub(crate) fn claim(peer: &Peer, seen: Micros, now: Micros) -> bool {
     peer.last_pick.compare_exchange(seen, now, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
-/// How long the last trial of a lowered, idle server is ago when another one is due, µs.
+/// When the last trial of a lowered, idle server was, if another one is due.
 pub(crate) fn trial_due(peer: &Peer, group: &Group, consent: Consent, now: Micros) -> Option<Micros> {
     let careful = consent == Consent::NoTimeout && peer.timed_out.load(Ordering::Relaxed) != 0;
     let pause = if careful { TRIAL_PAUSE * TIMED_OUT } else { TRIAL_PAUSE };
-    let age = since(peer.last_trial.load(Ordering::Acquire), now);
-    let picks = group.picks.load(Ordering::Relaxed);
-    let passed = picks.saturating_sub(peer.trial_pick.load(Ordering::Acquire));
+    let seen = peer.last_trial.load(Ordering::Acquire);
+    let passed = group.picks.load(Ordering::Relaxed).saturating_sub(peer.trial_pick.load(Ordering::Acquire));
+    let due = seen == 0 || (since(seen, now) >= pause && passed >= TRIAL_PICKS);
     let rested = since(peer.last_pick.load(Ordering::Acquire), now) >= REST;
-    let first = peer.last_trial.load(Ordering::Acquire) == 0;
-    let due = first || (age >= pause && passed >= TRIAL_PICKS);
-    (due && rested && peer.queue() == 0).then_some(age)
+    (due && rested && peer.queue() == 0).then_some(seen)
 }
 
-/// Claims the trial of `peer`: one at a time over all workers, and servers take turns.
-pub(crate) fn claim_trial(peer: &Peer, group: &Group, now: Micros) -> bool {
+/// Claims the trial of `peer`, last tried when `seen`: one at a time over all workers, and servers take turns.
+pub(crate) fn claim_trial(peer: &Peer, group: &Group, seen: Micros, now: Micros) -> bool {
     let picks = group.picks.load(Ordering::Relaxed);
     let turn = group.trial_pick.load(Ordering::Acquire);
     if turn != 0 && picks.saturating_sub(turn) < TRIAL_TURN {
         return false;
     }
-    let seen = peer.last_trial.load(Ordering::Acquire);
     if peer.last_trial.compare_exchange(seen, now, Ordering::AcqRel, Ordering::Acquire).is_err() {
         return false;
     }

@@ -13,6 +13,8 @@ mod evidence;
 mod explore;
 pub mod group;
 pub mod inflight;
+#[cfg(all(test, loom))]
+mod interleavings;
 pub mod key;
 mod pair;
 pub mod params;

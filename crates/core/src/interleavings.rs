@@ -1,0 +1,174 @@
+//! Every order in which workers can meet at a shared word, explored by loom (`RUSTFLAGS="--cfg loom"`).
+//!
+//! Each test names the mutant that it kills, tried by hand: a change of the code under test that lets it fail.
+
+use crate::evidence;
+use crate::explore;
+use crate::group::Group;
+use crate::inflight::{Cell, reclaim, release_conns, release_q, take};
+use crate::pair;
+use crate::params::Params;
+use crate::peer::Peer;
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::SECOND;
+use loom::sync::Arc;
+use loom::thread;
+
+fn explore_all(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    // Two or three forced switches find practically all races; without a bound the larger models take hours.
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// Totals are the sums of the cells whenever a reclaim says that they are exact.
+/// Mutant: without the second look at the sequence numbers a take between sum and swap is counted twice.
+#[test]
+fn reclaim_is_exact_beside_a_taking_worker() {
+    explore_all(3, || {
+        let peer = Arc::new(Peer::default());
+        let cells = Arc::new([Cell::default(), Cell::default()]);
+        take(&cells[1], &peer);
+        let worker = {
+            let (peer, cells) = (Arc::clone(&peer), Arc::clone(&cells));
+            thread::spawn(move || take(&cells[0], &peer))
+        };
+        let exact = reclaim(&peer, &cells[1], cells.iter());
+        worker.join().unwrap();
+        if exact {
+            assert_eq!((peer.queue(), peer.connections()), (1, 1));
+        }
+        // Whatever was given up is put right by the next call.
+        assert!(reclaim(&peer, &cells[1], cells.iter()));
+        assert_eq!((peer.queue(), peer.connections()), (1, 1));
+    });
+}
+
+/// Mutant: releasing without marks lets a reclaim count the freed request for ever.
+#[test]
+fn reclaim_is_exact_beside_a_releasing_worker() {
+    explore_all(3, || {
+        let peer = Arc::new(Peer::default());
+        let cells = Arc::new([Cell::default(), Cell::default()]);
+        take(&cells[0], &peer);
+        take(&cells[1], &peer);
+        let worker = {
+            let (peer, cells) = (Arc::clone(&peer), Arc::clone(&cells));
+            thread::spawn(move || {
+                release_q(&cells[0], &peer);
+                release_conns(&cells[0], &peer);
+            })
+        };
+        let exact = reclaim(&peer, &cells[1], cells.iter());
+        worker.join().unwrap();
+        if exact {
+            assert_eq!((peer.q.load(Ordering::Acquire), peer.conns.load(Ordering::Acquire)), (0, 0));
+        }
+    });
+}
+
+/// Mutant: a plain subtraction of the dead worker's cell is done twice when two workers notice the death.
+#[test]
+fn two_workers_may_notice_one_death() {
+    explore_all(3, || {
+        let peer = Arc::new(Peer::default());
+        let cells = Arc::new([Cell::default(), Cell::default()]);
+        take(&cells[0], &peer);
+        take(&cells[1], &peer);
+        let other = {
+            let (peer, cells) = (Arc::clone(&peer), Arc::clone(&cells));
+            thread::spawn(move || reclaim(&peer, &cells[1], cells.iter()))
+        };
+        reclaim(&peer, &cells[1], cells.iter());
+        other.join().unwrap();
+        reclaim(&peer, &cells[1], cells.iter());
+        assert_eq!((peer.queue(), peer.connections()), (1, 1));
+    });
+}
+
+/// Mutant: load and store instead of compare-and-swap loses one of two samples.
+#[test]
+fn two_samples_of_a_bucket_both_count() {
+    loom::model(|| {
+        let word = Arc::new(AtomicU64::new(0));
+        let other = {
+            let word = Arc::clone(&word);
+            thread::spawn(move || pair::add_mean(&word, 1.0, 40.0))
+        };
+        pair::add_mean(&word, 3.0, 40.0);
+        other.join().unwrap();
+        assert_eq!(pair::read(&word), (2.0, 2.0));
+    });
+}
+
+/// Mutant: storing the stamp instead of swapping it decays twice.
+#[test]
+fn evidence_decays_once_for_all_workers() {
+    explore_all(2, || {
+        let (peer, group) = (Arc::new(Peer::default()), Arc::new(Group::default()));
+        let params = Params { half_life: 100 * SECOND, ..Params::default() };
+        peer.buckets[0].store(pair::pack(16.0, -3.0), Ordering::Release);
+        peer.decayed.store(SECOND, Ordering::Release);
+        let book = move |peer: &Peer, group: &Group| {
+            let kind = evidence::Sample::Exact;
+            evidence::book((peer, group), &params, (1, 0.0), (1000, kind), 101 * SECOND);
+        };
+        let other = {
+            let (peer, group) = (Arc::clone(&peer), Arc::clone(&group));
+            thread::spawn(move || book(&peer, &group))
+        };
+        book(&peer, &group);
+        other.join().unwrap();
+        assert_eq!(pair::read(&peer.buckets[0]).0, 8.0);
+        let fresh = pair::read(&peer.buckets[1]).0;
+        assert!((1.0..=2.0).contains(&fresh), "{fresh}");
+    });
+}
+
+/// Mutant: computing the level from an earlier load loses one of two failures.
+#[test]
+fn two_failures_both_raise_the_level() {
+    explore_all(3, || {
+        let (peer, group) = (Arc::new(Peer::default()), Arc::new(Group::default()));
+        let other = {
+            let (peer, group) = (Arc::clone(&peer), Arc::clone(&group));
+            thread::spawn(move || evidence::failed(&peer, &group, false, SECOND))
+        };
+        evidence::failed(&peer, &group, false, SECOND);
+        other.join().unwrap();
+        assert!((peer.failure_level() - 0.64).abs() < 1e-6);
+    });
+}
+
+/// Mutant: storing the time instead of swapping it lets both workers explore.
+#[test]
+fn one_worker_explores_a_server() {
+    loom::model(|| {
+        let peer = Arc::new(Peer::default());
+        let other = {
+            let peer = Arc::clone(&peer);
+            thread::spawn(move || explore::claim(&peer, 0, SECOND))
+        };
+        let mine = explore::claim(&peer, 0, SECOND);
+        assert!(mine ^ other.join().unwrap());
+    });
+}
+
+/// Mutant: as above, for trials.
+#[test]
+fn one_worker_tries_a_lowered_server() {
+    loom::model(|| {
+        let (peer, group) = (Arc::new(Peer::default()), Arc::new(Group::default()));
+        let attempt = |peer: &Peer, group: &Group| {
+            let due = explore::trial_due(peer, group, explore::Consent::Any, 9 * SECOND);
+            due.is_some_and(|seen| explore::claim_trial(peer, group, seen, 9 * SECOND))
+        };
+        let other = {
+            let (peer, group) = (Arc::clone(&peer), Arc::clone(&group));
+            thread::spawn(move || attempt(&peer, &group))
+        };
+        let mine = attempt(&peer, &group);
+        let theirs = other.join().unwrap();
+        assert!(mine ^ theirs, "{mine} {theirs}");
+    });
+}
