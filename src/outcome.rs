@@ -1,8 +1,8 @@
 //! How an attempt ended, read from what nginx leaves behind when it gives the server back.
 //!
 //! Here because nginx's own word is not enough: state 0 is also given for a 500 that was passed on, a body that broke off
-//! and a client that left. `facts.rs` collects what can be seen in nginx's structures, `decide` turns it into an [`Outcome`] and knows no
-//! pointer. What an outcome does to a server is `labor_core`'s business.
+//! and a client that left. `facts.rs` collects what can be seen in nginx's structures, `decide` turns it into an [`Outcome`]
+//! and knows no pointer. What an outcome does to a server is `labor_core`'s business.
 //!
 //! | state | header | further facts, first that holds | outcome |
 //! |---|---|---|---|

@@ -11,7 +11,7 @@ use core::ptr;
 use labor_core::time::Micros;
 use labor_core::{Choice, Receipt};
 use nginx_sys::{
-    ngx_array_t, ngx_http_request_t, ngx_http_upstream_state_t, ngx_http_upstream_t, ngx_pcalloc, ngx_pool_cleanup_add,
+    ngx_array_t, ngx_http_request_t, ngx_http_upstream_state_t, ngx_http_upstream_t, ngx_palloc, ngx_pool_cleanup_add,
     ngx_pool_t,
 };
 
@@ -206,7 +206,9 @@ fn context(r: *mut ngx_http_request_t) -> Option<*mut Trace> {
         let ctx = (*r).ctx;
         if ctx.is_null() { return None } else { (*ctx.add(ctx_index())).cast::<Trace>() }
     };
-    (!trace.is_null()).then_some(trace)
+    // A module that clones a request may copy its contexts; a record is one request's own.
+    // SAFETY: what is in our place is null or a trace in the request's pool.
+    unsafe { trace.as_ref() }.is_some_and(|t| t.r == r).then_some(trace)
 }
 
 /// Puts `trace` into the context of `r`.
@@ -278,7 +280,7 @@ unsafe fn allocate<T>(pool: *mut ngx_pool_t, value: T) -> Option<*mut T> {
     const { assert!(align_of::<T>() <= align_of::<usize>() && !core::mem::needs_drop::<T>()) };
     // SAFETY: nginx returns null or that many bytes, aligned for a pointer.
     unsafe {
-        let place = ngx_pcalloc(pool, size_of::<T>()).cast::<T>();
+        let place = ngx_palloc(pool, size_of::<T>()).cast::<T>();
         if place.is_null() {
             return None;
         }

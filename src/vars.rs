@@ -2,7 +2,8 @@
 //!
 //! They line up with nginx's own `$upstream_…`: the same attempts at the same places, ", " between attempts, " : " between
 //! the upstreams of internal redirects, "-" where there is nothing to say, and no value at all for a request that no `labor`
-//! upstream served. Here is only formatting; the figures come from `trace.rs`.
+//! upstream served. Times are known once an attempt is over: in `add_header` the last one is "-". Here is only formatting; the
+//! figures come from `trace.rs`.
 
 use core::fmt::{self, Write};
 
