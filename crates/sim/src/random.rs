@@ -8,9 +8,9 @@ use labor_core::rng::Rng;
 /// Requests of one setting, about.
 const REQUESTS: f64 = 150_000.0;
 /// Shortest and longest setting, seconds: long enough to learn in, short enough to wait for.
-const DURATION: (f64, f64) = (20.0, 300.0);
+const DURATION: (f64, f64) = (15.0, 300.0);
 /// Settings with more requests a second than this are drawn again: they would last too short or take too long.
-const FASTEST: f64 = 20_000.0;
+const FASTEST: f64 = 30_000.0;
 
 /// The setting of `seed`: 3–20 servers, concurrency 1–32, service 1–20 ms spread by up to e^±1.5, network 0.3–20 ms,
 /// exponential, lognormal or bimodal sizes, load 0.2–0.8, one or four balancers.
@@ -30,14 +30,14 @@ fn draw(rng: &mut Rng, seed: u64) -> Scenario {
     // The square root draws more wide settings than narrow ones: equal servers have scenarios of their own.
     let spread = rng.unit().sqrt() * 1.5;
     let net = log_uniform(rng, 0.3, 20.0);
-    let k = log_uniform(rng, 1.0, 33.0);
+    let k = 1.0 + 32.0 * rng.unit();
     // Half of the settings have one concurrency, or one network time, for all servers.
     let (same_k, same_net) = (rng.unit() < 0.5, rng.unit() < 0.5);
     let server: Vec<_> = (0..n)
         .map(|_| ServerSpec {
             service_ms: service * ((2.0 * rng.unit() - 1.0) * spread).exp(),
             net_ms: if same_net { net } else { log_uniform(rng, 0.3, 20.0) },
-            concurrency: if same_k { k } else { log_uniform(rng, 1.0, 33.0) } as u32,
+            concurrency: if same_k { k } else { 1.0 + 32.0 * rng.unit() } as u32,
             ..ServerSpec::default()
         })
         .collect();
