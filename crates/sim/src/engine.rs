@@ -70,6 +70,7 @@ pub fn run(scenario: &Scenario, kind: Kind, seed: u64) -> Summary {
         }
     }
     run.answers(&mut policies, Nanos::MAX);
+    run.summary.reasons = policies.first().map(|p| p.reasons()).unwrap_or_default();
     run.summary.close();
     run.summary
 }

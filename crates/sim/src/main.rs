@@ -121,6 +121,9 @@ fn one(name: &str, policy: Kind, seed: u64, requests: Option<u64>) -> Result<(),
     println!("errors {:.3} %, refused {}, above 10 times the median {:.3} %", s.errors(), s.refused, 100.0 * s.slow);
     let shares: Vec<_> = (0..s.counts.len()).map(|i| format!("{:.1}", 100.0 * s.share(i))).collect();
     println!("shares % {}", shares.join(" "));
+    for (server, reason, count) in &s.reasons {
+        println!("  server {server} {reason}: {count}");
+    }
     if scenario.watch.is_some() {
         let w = s.watch;
         let (share, errors) = (100.0 * w.share(), 100.0 * w.errors());

@@ -67,6 +67,8 @@ pub struct Summary {
     pub slow: f64,
     /// The watched window.
     pub watch: Window,
+    /// Picks of each server by reason, of the first balancer: (server, reason, count).
+    pub reasons: Vec<(usize, &'static str, u64)>,
     latencies: Vec<f32>,
 }
 

@@ -4,8 +4,9 @@ use super::{Done, Policy, Query};
 use crate::Nanos;
 use crate::server::End;
 use crate::stream;
+use labor_core::sync::Ordering;
 use labor_core::{
-    Attempt, Balancer, Candidate, Cell, Failure, Fit, Group, Member, Outcome, Params, Peer, Request, Shared,
+    Attempt, Balancer, Candidate, Cell, Failure, Fit, Group, Member, Outcome, Params, Peer, Reason, Request, Shared,
 };
 
 /// Where the simulated clock begins, µs: 0 means "never" to the core, and a machine has been up for a while.
@@ -94,6 +95,13 @@ impl Policy for Labor {
         }
         let receipt = attempt.finish(shared, &self.params, outcome, now);
         self.workers[done.worker].settle(&receipt);
+    }
+
+    fn reasons(&self) -> Vec<(usize, &'static str, u64)> {
+        let of = |(i, peer): (usize, &Peer)| {
+            Reason::ALL.map(|r| (i, r.name(), peer.picks[r as usize].load(Ordering::Relaxed)))
+        };
+        self.peers.iter().enumerate().flat_map(of).filter(|r| r.2 > 0).collect()
     }
 }
 

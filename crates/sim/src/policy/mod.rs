@@ -69,6 +69,11 @@ pub trait Policy {
 
     /// Books a finished request.
     fn done(&mut self, done: &Done);
+
+    /// Picks of each server by reason, for policies that give reasons: (server, reason, count).
+    fn reasons(&self) -> Vec<(usize, &'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// The policies there are.
