@@ -56,6 +56,8 @@ impl<'a> Row<'a> {
     ) -> Self {
         let counter = |of: fn(&Peer) -> &labor_core::sync::AtomicU64| peer.map_or(0, |p| of(p).load(Ordering::Relaxed));
         let curve = explanation.map_or(&[] as &[_], |e| e.curve.as_slice());
+        // Beyond the last evidence the curve is the same rule for all servers: one point shows where it starts.
+        let known = curve.iter().rposition(|point| point.evidence > 0.0).unwrap_or(0);
         Self {
             id,
             name: text(servers.name(server)),
@@ -78,7 +80,7 @@ impl<'a> Row<'a> {
                 (reason.name(), count.map_or(0, |c| c.load(Ordering::Relaxed)))
             })),
             evidence: rounded(explanation.map_or(0.0, |e| e.evidence)),
-            curve: curve.iter().map(Point::from).collect(),
+            curve: curve.iter().take(known.saturating_add(2)).map(Point::from).collect(),
             last_change: explanation.and_then(|e| e.change).map(|(change, at)| LastChange::new(change, since(at, now))),
             learning: peer.is_some() && explanation.is_some(),
         }
