@@ -15,16 +15,10 @@ our @EXPORT = 'compare';
 
 # What differs by design, with the reason. A list of tests, or all of a file.
 my $SHARES = 'asserts exact shares of round robin; labor chooses by latency and breaks ties its own way';
-my $HIT = 'asserts that two requests reach two servers; labor may prefer the one that answered faster';
 my $COUNTED = 'asserts that a failed server gets no request before fail_timeout; labor tries it on its own schedule';
 my %BY_DESIGN = (
     'upstream.t' => $SHARES,
-    'upstream_max_conns.t' => $SHARES,
     'upstream_max_conns_sticky.t' => $SHARES,
-    'proxy_next_upstream.t' => $HIT,
-    'grpc_next_upstream.t' => $HIT,
-    'proxy_h2_next_upstream.t' => $HIT,
-    'tunnel_next_upstream.t' => $HIT,
     'upstream_sticky.t' => $SHARES,
     'upstream_sticky_drain.t' => $SHARES,
     'upstream_sticky_learn.t' => $SHARES,
@@ -38,7 +32,8 @@ sub compare {
     my ($dir, $jobs, @files) = @ARGV;
     chdir $dir or die "$dir: $!\n";
     -e 'lib/Test/Nginx.pm' or die "$dir is no copy of nginx-tests: it has no lib/Test/Nginx.pm\n";
-    @files = grep { slurp($_) =~ /^\s*upstream\s+\S+\s*\{/m } glob '*.t' unless @files;
+    # Upstreams of stream{} are not ours.
+    @files = grep { !/^stream_/ && slurp($_) =~ /^\s*upstream\s+\S+\s*\{/m } glob '*.t' unless @files;
     my $library = abs_path($INC{'Labor/Util.pm'} =~ s{Labor/Util\.pm$}{}r);
     print scalar(@files), " files with upstream blocks, without labor:\n";
     my $plain = _run($jobs, @files);
