@@ -60,6 +60,12 @@ pub enum Outcome {
     Void,
 }
 
+/// An answer later than its prediction by so many standard deviations of ln(latency) does not end a silence: a server
+/// that answers one by one in the middle of a pause is still hanging. Two and a half already hurt heavy tails.
+const LATE: f64 = 3.0;
+/// But an answer is not late below this factor (ln; 7): a queue may build up while it waits.
+const LEAST_LATE: f64 = 2.0;
+
 /// An attempt under way.
 #[derive(Debug)]
 pub struct Attempt {
@@ -148,7 +154,7 @@ impl Attempt {
             return;
         }
         self.header_at = Some(now);
-        if let Some(peer) = self.own(shared) {
+        if let Some(peer) = self.own(shared).filter(|_| self.timely(shared.group, now)) {
             evidence::answered(peer, now);
         }
         if params.metric != Metric::Header && !upgraded {
@@ -182,6 +188,8 @@ impl Attempt {
         let until = if self.booked { self.header_at.unwrap_or(now) } else { now };
         let added = seconds(since(self.started, until)) as f32 - self.best;
         let exploring = self.reason == Reason::Explore;
+        // Without a best to compare with the price is final.
+        let added = if self.best > 0.0 { added } else { self.price };
         Receipt {
             total: since(self.started, now),
             header: self.header_at.map(|at| since(self.started, at)),
@@ -193,6 +201,12 @@ impl Attempt {
     /// The server's record, unless the slot belongs to another server by now.
     fn own<'a>(&self, shared: Shared<'a>) -> Option<&'a Peer> {
         shared.peer(self.slot).filter(|peer| peer.generation.load(Ordering::Acquire) == self.generation)
+    }
+
+    /// Whether an answer at `now` says that the server is not hanging.
+    fn timely(&self, group: &Group, now: Micros) -> bool {
+        let late = (LATE * group.pooled_variance().sqrt()).max(LEAST_LATE);
+        self.predicted <= 0.0 || seconds(since(self.started, now)) <= late.exp() * f64::from(self.predicted)
     }
 
     /// Leaves the queue. The place is given back whatever generation the slot is in: totals are sums of cells, and a
@@ -223,7 +237,7 @@ impl Attempt {
                 if let Some(at) = at.filter(|_| !self.booked) {
                     self.sample(record, params, kind, at);
                 }
-                if outcome != Outcome::Held {
+                if outcome != Outcome::Held && self.timely(group, now) {
                     evidence::answered(peer, now);
                 }
                 evidence::succeeded(peer, group, now);

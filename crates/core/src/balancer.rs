@@ -2,8 +2,8 @@
 //! lives in [`crate::peer::Peer`] and [`crate::group::Group`].
 
 use crate::attempt::Receipt;
-use crate::evidence::LOWERED;
-use crate::explore::{Account, Consent, REST, claim, claim_trial, trial_due};
+pub use crate::choice::{Candidate, Choice, Fit, Member, Reason, Request};
+use crate::explore::{Account, Consent};
 use crate::inflight::Shared;
 use crate::params::{Params, Policy};
 use crate::peer::Peer;
@@ -11,128 +11,22 @@ use crate::pick::{Scan, Scene};
 use crate::policy::Learned;
 use crate::rng::Rng;
 use crate::rotation::Rotation;
-use crate::score::{AT_CAP, TIE};
-use crate::sync::Ordering;
+use crate::score::AT_CAP;
 use crate::table::Table;
-use crate::time::{Micros, since};
-
-/// Why a server was picked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Reason {
-    /// Its score was the smallest.
-    Fastest,
-    /// It was among equals and its turn.
-    Tie,
-    /// To learn what it can do, paid from the exploration budget.
-    Explore,
-    /// To learn whether a lowered server is well again.
-    Trial,
-    /// The session belongs to it.
-    Sticky,
-    /// The primary servers are all unusable.
-    Backup,
-    /// It was the only usable one.
-    Only,
-    /// Nobody was usable: the least bad one.
-    Panic,
-}
-
-impl Reason {
-    /// How many reasons there are.
-    pub const COUNT: usize = 8;
-    /// All reasons, in the order of the counters.
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::Fastest, Self::Tie, Self::Explore, Self::Trial, Self::Sticky, Self::Backup, Self::Only, Self::Panic];
-
-    /// The reason's name as logs and status pages show it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fastest => "fastest",
-            Self::Tie => "tie",
-            Self::Explore => "explore",
-            Self::Trial => "trial",
-            Self::Sticky => "sticky",
-            Self::Backup => "backup",
-            Self::Only => "only",
-            Self::Panic => "panic",
-        }
-    }
-}
-
-/// Whether a server may be given this request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// It may.
-    Usable,
-    /// nginx counts it out for its failures (max_fails, fail_timeout): trials, and when nobody else is left.
-    CountedOut,
-    /// Already tried by this request, down, draining, weight 0 or full.
-    Unfit,
-}
-
-/// One server of the list, as it stands for this request. The position in the slice is its index.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidate {
-    /// Whether it may be given this request.
-    pub fit: Fit,
-    /// nginx's own count of connections: the queue of a server that has no record.
-    pub conns: u32,
-}
-
-/// One server of the list, as it stands until the list changes. The position in the slice is its index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Its record in shared memory; `None` when the zone was full.
-    pub slot: Option<u32>,
-    /// Configured weight; 0 drains.
-    pub weight: u32,
-}
-
-/// What matters of the request.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    /// Its first attempt.
-    pub first: bool,
-    /// A safe method: GET, HEAD, OPTIONS.
-    pub safe: bool,
-    /// The list is the backup list.
-    pub backup: bool,
-}
-
-/// The picked server.
-#[derive(Clone, Copy, Debug)]
-pub struct Choice {
-    /// Its index in the list.
-    pub index: usize,
-    /// Its record.
-    pub slot: Option<u32>,
-    /// Why it was picked.
-    pub reason: Reason,
-    /// Predicted response time of this request, seconds; 0 when nothing is known.
-    pub latency: f32,
-    /// Its score (ln seconds and penalties, smaller is better).
-    pub score: f32,
-    /// Requests in flight there at the pick, this one excluded.
-    pub queue: u32,
-    /// What exploration paid for it, seconds; 0 for other reasons.
-    pub price: f32,
-    /// For exploring picks: predicted response time of the best server, seconds; 0 for other reasons.
-    pub best: f32,
-}
+use crate::time::Micros;
 
 /// One worker's view of one list.
 #[derive(Debug)]
 pub struct Balancer {
-    params: Params,
-    members: Vec<Member>,
+    pub(crate) params: Params,
+    pub(crate) members: Vec<Member>,
     weights: Vec<u32>,
     rng: Rng,
-    table: Table,
+    pub(crate) table: Table,
     learned: Learned,
     rotation: Rotation,
-    scan: Scan,
-    account: Account,
+    pub(crate) scan: Scan,
+    pub(crate) account: Account,
     /// When the first pick was.
     started: Micros,
 }
@@ -269,71 +163,6 @@ impl Balancer {
         .or(Some((best, false)))
     }
 
-    /// A trial of a lowered server, when one is due.
-    fn trial(&mut self, shared: Shared<'_>, candidates: &[Candidate], consent: Consent, now: Micros) -> Option<Choice> {
-        if !self.scan.lowered || consent == Consent::No {
-            return None;
-        }
-        let scene = Scene { shared, members: &self.members, candidates, policy: self.params.policy, now };
-        let mut longest: Option<(usize, Micros)> = None;
-        for i in 0..self.members.len() {
-            let Some((member, candidate)) = scene.entry(i) else { continue };
-            let Some(peer) = shared.peer(member.slot) else { continue };
-            let lowered = candidate.fit == Fit::CountedOut
-                || (self.params.policy == Policy::Fastest && peer.failure_level() > LOWERED);
-            // A lowered server that is still as good as the best needs no trial.
-            if !lowered || (candidate.fit == Fit::Usable && self.scan.tied(i)) {
-                continue;
-            }
-            let seen = trial_due(peer, shared.group, consent, now);
-            if seen.is_some_and(|seen| longest.is_none_or(|(_, first)| seen < first)) {
-                longest = seen.map(|seen| (i, seen));
-            }
-        }
-        let (index, seen) = longest?;
-        let peer = shared.peer(self.members.get(index)?.slot)?;
-        claim_trial(peer, shared.group, seen, now).then(|| self.predicted(index, peer.queue(), Reason::Trial))
-    }
-
-    /// An exploring pick, when one is affordable.
-    fn explore(&mut self, shared: Shared<'_>, consent: Consent, now: Micros) -> Option<Choice> {
-        let (best, least) = self.scan.best?;
-        if !self.params.policy.explores() || self.table.blank || self.params.explore <= 0.0 {
-            return None;
-        }
-        let ideal = self.table.estimate(best, self.scan.queue(best)).latency;
-        self.account.earn(self.params.explore, ideal, self.table.dearest);
-        if consent == Consent::No || self.scan.usable < 2 || !self.account.may_search(self.members.len(), now) {
-            return None;
-        }
-        let mut cheapest: Option<(usize, f32, Micros, f64)> = None;
-        for (i, (member, row)) in self.members.iter().zip(&self.table.rows).enumerate() {
-            let score = self.scan.score(i);
-            if self.scan.queue(i) > 0 || !(least + TIE < score && score < AT_CAP) {
-                continue;
-            }
-            let Some(peer) = shared.peer(member.slot) else { continue };
-            let seen = peer.last_pick.load(Ordering::Acquire);
-            let rested = since(seen, now);
-            let timed_out = consent == Consent::NoTimeout && peer.timed_out.load(Ordering::Relaxed) != 0;
-            if rested < REST || timed_out || peer.failure_level() > LOWERED {
-                continue;
-            }
-            let price = (row.dear - ideal).max(0.0);
-            let rank = f64::from(price) / rested as f64;
-            if cheapest.is_none_or(|(.., least)| rank < least) {
-                cheapest = Some((i, price, seen, rank));
-            }
-        }
-        let (index, price, seen, _) = cheapest?;
-        let peer = shared.peer(self.members.get(index)?.slot)?;
-        if !self.account.covers(price) || !claim(peer, seen, now) {
-            return None;
-        }
-        self.account.pay(price);
-        Some(Choice { price, best: ideal, ..self.predicted(index, 0, Reason::Explore) })
-    }
-
     fn choice(&mut self, index: usize, reason: Reason) -> Choice {
         let score = self.scan.score(index);
         let score = if score >= AT_CAP { score - AT_CAP } else { score };
@@ -341,7 +170,7 @@ impl Balancer {
     }
 
     /// A choice with what is predicted of it and nothing else: trials and explorations have no score of the scan.
-    fn predicted(&mut self, index: usize, queue: u32, reason: Reason) -> Choice {
+    pub(crate) fn predicted(&mut self, index: usize, queue: u32, reason: Reason) -> Choice {
         let slot = self.members.get(index).and_then(|m| m.slot);
         let estimate = self.table.estimate(index, queue);
         let (latency, score) = if self.table.blank { (0.0, 0.0) } else { (estimate.latency, estimate.base) };

@@ -21,6 +21,8 @@ const NO_SAFE: Micros = 10 * SECOND;
 /// Credit is capped at so many times the dearest price, and so is debt: one hung server does not stop exploration for
 /// longer than two of the dearest explorations would.
 const MOST_CREDIT: f64 = 2.0;
+/// A climb that nobody asks for any more is forgotten within some thousand picks.
+const CLIMB_FADE: f64 = 0.999;
 /// Servers per pick that the search for a candidate may cost on average.
 const SEARCH_SHARE: usize = 8;
 /// But a candidate is searched at least this often.
@@ -57,11 +59,15 @@ impl Consent {
     }
 }
 
-/// One worker's account of exploration, seconds.
+/// One worker's accounts of exploration, seconds: one for servers not seen lately, one for queues not seen yet. They
+/// share what is earned, so that neither starves the other; an account that is full leaves all to the other one.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     credit: f64,
     most: f64,
+    climbing: f64,
+    /// The dearest climb asked for; fades while nobody asks.
+    climb: f64,
     searched: Micros,
     skip: usize,
 }
@@ -71,9 +77,28 @@ impl Account {
     pub(crate) fn earn(&mut self, share: f32, best: f32, dearest: f32) {
         self.most = MOST_CREDIT * f64::from(dearest);
         let earned = f64::from(share) * f64::from(best);
-        if earned.is_finite() {
-            self.credit = (self.credit + earned).min(self.most);
+        if !earned.is_finite() {
+            return;
         }
+        self.climb *= CLIMB_FADE;
+        let room = (MOST_CREDIT * self.climb - self.climbing).max(0.0);
+        let part = (earned / 2.0).min(room);
+        self.climbing += part;
+        self.credit = (self.credit + earned - part).min(self.most);
+    }
+
+    /// Pays `price` from the account of climbs if it covers it.
+    pub(crate) fn pay_climb(&mut self, price: f32) -> bool {
+        let price = f64::from(price);
+        if !price.is_finite() {
+            return false;
+        }
+        self.climb = self.climb.max(price);
+        let paid = self.climbing >= price;
+        if paid {
+            self.climbing -= price;
+        }
+        paid
     }
 
     /// Whether it is time to search among `servers` for a candidate.

@@ -8,6 +8,7 @@
 pub mod attempt;
 pub mod balancer;
 pub mod carry;
+pub mod choice;
 pub mod curve;
 mod evidence;
 mod explore;
@@ -21,6 +22,7 @@ pub mod params;
 pub mod peer;
 mod pick;
 mod policy;
+mod probe;
 pub mod report;
 pub mod rng;
 mod rotation;

@@ -105,6 +105,13 @@ impl Table {
         made
     }
 
+    /// Evidence of member `i` itself at the first bucket of its curve above `q` requests in flight, samples.
+    pub(crate) fn evidence_above(&self, i: usize, q: u32) -> f64 {
+        let Some(row) = self.rows.get(i) else { return 0.0 };
+        let (low, _) = self.axis.locate(f64::from(q) * row.scale);
+        row.points.e.get(low + 1).copied().unwrap_or(0.0)
+    }
+
     /// ln((q + 1)·w̄/w): what a server costs by its queue alone.
     pub(crate) fn crowding(&self, i: usize, q: u32) -> f32 {
         let scale = self.rows.get(i).map_or(1.0, |row| row.scale as f32);
