@@ -1,8 +1,9 @@
 //! The servers that a request has been to, by key.
 //!
 //! nginx remembers positions, which mean something else once the list changes; a request is rarely at more than a few servers,
-//! so a short list of keys does, for both lists at once. Memory comes from the request's pool when the inline places are used
-//! up. Whether a server may be tried again is decided by the caller.
+//! so a short list of keys does, for both lists at once; sorted, because each candidate of each retry is looked up and a list
+//! may hold thousands of dead servers. Memory comes from the request's pool when the inline places are used up. Whether a
+//! server may be tried again is decided by the caller.
 
 use core::slice;
 
@@ -28,12 +29,14 @@ pub struct Tried {
     more: *mut Entry,
     capacity: usize,
     len: usize,
+    /// The server of the last attempt.
+    last: u64,
 }
 
 impl Tried {
     /// None so far.
     pub fn new() -> Self {
-        Self { inline: [Entry::default(); INLINE], more: core::ptr::null_mut(), capacity: INLINE, len: 0 }
+        Self { inline: [Entry::default(); INLINE], more: core::ptr::null_mut(), capacity: INLINE, len: 0, last: 0 }
     }
 
     fn entries(&self) -> &[Entry] {
@@ -61,7 +64,12 @@ impl Tried {
 
     /// Whether the request has been to the server with this key.
     pub fn contains(&self, key: u64) -> bool {
-        self.entries().iter().any(|entry| entry.key == key)
+        self.find(key).is_ok()
+    }
+
+    /// Where the server with this key stands, or where it would.
+    fn find(&self, key: u64) -> Result<usize, usize> {
+        self.entries().binary_search_by_key(&key, |entry| entry.key)
     }
 
     /// Notes a server; false when there is no memory for it.
@@ -69,10 +77,15 @@ impl Tried {
         if self.len == self.capacity && !self.grow(pool) {
             return false;
         }
-        let at = self.len;
-        if let Some(place) = self.places().get_mut(at) {
-            *place = Entry { key, void: false };
-            self.len = at.saturating_add(1);
+        self.last = key;
+        let Err(at) = self.find(key) else { return true };
+        let len = self.len.saturating_add(1);
+        if let Some(tail) = self.places().get_mut(at..len) {
+            tail.rotate_right(1);
+            if let Some(place) = tail.first_mut() {
+                *place = Entry { key, void: false };
+            }
+            self.len = len;
         }
         true
     }
@@ -96,7 +109,7 @@ impl Tried {
 
     /// The last attempt says nothing about its server.
     pub fn last_was_void(&mut self) {
-        let Some(at) = self.len.checked_sub(1) else { return };
+        let Ok(at) = self.find(self.last) else { return };
         if let Some(entry) = self.places().get_mut(at) {
             entry.void = true;
         }
