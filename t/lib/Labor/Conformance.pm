@@ -15,16 +15,13 @@ our @EXPORT = 'compare';
 
 # What differs by design, with the reason. A list of tests, or all of a file.
 my $SHARES = 'asserts exact shares of round robin; labor chooses by latency and breaks ties its own way';
-my $COUNTED = 'asserts that a failed server gets no request before fail_timeout; labor tries it on its own schedule';
 my %BY_DESIGN = (
     'upstream.t' => $SHARES,
-    'upstream_max_conns_sticky.t' => $SHARES,
     'upstream_sticky.t' => $SHARES,
     'upstream_sticky_drain.t' => $SHARES,
     'upstream_sticky_learn.t' => $SHARES,
     'upstream_sticky_learn_header.t' => $SHARES,
     'upstream_sticky_route.t' => $SHARES,
-    'upstream_sticky_next.t' => $COUNTED,
 );
 
 # compare(): DIR JOBS [FILE…] from the command line.
@@ -35,14 +32,13 @@ sub compare {
     # Upstreams of stream{} are not ours.
     @files = grep { !/^stream_/ && slurp($_) =~ /^\s*upstream\s+\S+\s*\{/m } glob '*.t' unless @files;
     my $library = abs_path($INC{'Labor/Util.pm'} =~ s{Labor/Util\.pm$}{}r);
-    print scalar(@files), " files with upstream blocks, without labor:\n";
+    local $ENV{PERL5LIB} = join ':', $library, $ENV{PERL5LIB} // ();
+    local $ENV{PERL5OPT} = '-MLabor::Inject';
+    print scalar(@files), " files, without labor:\n";
     my $plain = _run($jobs, @files);
     print "with labor:\n";
-    my $injected = do {
-        local $ENV{PERL5LIB} = join ':', $library, $ENV{PERL5LIB} // ();
-        local $ENV{PERL5OPT} = '-MLabor::Inject';
-        _run($jobs, @files);
-    };
+    local $ENV{LABOR_INJECT} = 1;
+    my $injected = _run($jobs, @files);
     exit(_report($plain, $injected));
 }
 

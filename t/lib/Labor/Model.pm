@@ -60,6 +60,9 @@ sub set { my ($self, $name, $words) = @_; $self->_control(POST => "/set?server=$
 sub close { my ($self, $name) = @_; $self->_control(POST => "/close?server=$name", ''); return }
 sub open { my ($self, $name) = @_; $self->_control(POST => "/open?server=$name", ''); return }
 
+# block(NAME): connections to it neither succeed nor fail; open(NAME) ends that too.
+sub block { my ($self, $name) = @_; $self->_control(POST => "/block?server=$name", ''); return }
+
 # stats(NAME): its counters since the start or reset().
 sub stats {
     my ($self, $name) = @_;

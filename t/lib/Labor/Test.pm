@@ -21,6 +21,7 @@ use JSON::PP ();
 use Labor::HTTP;
 use Labor::Model;
 use Labor::Nginx;
+use Labor::Raw;
 use Labor::Util qw(wait_for free_port hold_port slurp last_lines);
 use Test::More;
 
@@ -85,6 +86,18 @@ sub model {
     return $self;
 }
 
+# raw(NAME => HANDLER, …): back ends whose bytes the test decides; see Labor::Raw.
+sub raw {
+    my ($self, @servers) = @_;
+    while (my ($name, $handler) = splice @servers, 0, 2) {
+        push @{ $self->{models} }, my $raw = Labor::Raw->new($handler);
+        $self->{names}{"ADDR_$name"} = $raw->address;
+        ($self->{names}{"PORT_$name"}) = $raw->address =~ /:(\d+)$/;
+        $self->{raw}{$name} = $raw;
+    }
+    return $self;
+}
+
 sub _model {
     my ($self, $name) = @_;
     return $self->{model_of}{$name} || die "no model server '$name'";
@@ -97,7 +110,9 @@ sub set {
     return $self;
 }
 
-# close(NAME …): these model servers are down (connections refused); open(NAME …): up again.
+# close(NAME …): these model servers are down (connections refused); block(NAME …): connections to them neither succeed nor
+# fail; open(NAME …): up again.
+sub block { my ($self, @names) = @_; $self->_model($_)->block($_) for @names; return $self }
 sub close { my ($self, @names) = @_; $self->_model($_)->close($_) for @names; return $self }
 sub open { my ($self, @names) = @_; $self->_model($_)->open($_) for @names; return $self }
 
@@ -116,11 +131,26 @@ sub reset {
 }
 
 # load(OPTION => VALUE, …): open-loop load against this nginx, the result as data; see Labor::Model. With LABOR_RELOAD
-# nginx is reloaded meanwhile.
+# nginx is reloaded meanwhile; `meanwhile => sub { my ($running) = @_; … }` is done instead of that.
 sub load {
     my ($self, %with) = @_;
     $with{url} //= $self->url(delete $with{path} // '/');
-    return Labor::Model::load($self->dir, \%with, sub { $self->_reload_meanwhile(@_) });
+    my $meanwhile = delete $with{meanwhile} // sub { $self->_reload_meanwhile(@_) };
+    return Labor::Model::load($self->dir, \%with, $meanwhile);
+}
+
+# requests(OPTION => VALUE, …): the same load, but one hash a request in order of due time: due and latency (seconds),
+# server ('-' when unknown), status (or the kind of error).
+sub requests {
+    my ($self, %with) = @_;
+    my $log = $self->dir . '/requests.log';
+    $self->load(%with, log => $log);
+    my @requests;
+    for (split /\n/, slurp($log)) {
+        my ($due, $latency, $server, $status) = split /\t/;
+        push @requests, { due => $due / 1e6, latency => $latency / 1e6, server => $server, status => $status };
+    }
+    return @requests;
 }
 
 # A reload every half second, ten at most: so that every load sees one and a long load is not all reloads.
@@ -212,7 +242,7 @@ sub run {
         $self->write_conf;
         $said = $self->{nginx}->start or last;
         last unless $said =~ /Address already in use/;
-        my $model = $self->{model_of} || {};
+        my $model = { %{ $self->{model_of} || {} }, %{ $self->{raw} || {} } };
         delete $self->{names}{$_} for grep { /^PORT/ && !(/^PORT_(.*)/ && $model->{$1}) } keys %{ $self->{names} };
         truncate $self->dir . '/error.log', 0;
     }

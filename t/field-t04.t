@@ -1,0 +1,63 @@
+# T04: what one worker learns, all know: in-flight, response times and failures are common. Four workers, each sees few
+# requests, and every request comes on a new connection.
+# fails with: policy=round_robin (shares stay even); zone of a worker of its own cannot be configured.
+# alone
+use strict;
+use warnings;
+use Labor::Test;
+
+my $t = Labor::Test->new(workers => 4);
+$t->model(A => 'service=const:5ms', B => 'service=const:20ms');
+# reuseport: the kernel spreads connections evenly over the workers.
+$t->conf(<<'EOC')->run;
+    log_format pick '$pid $upstream_addr $labor_reason';
+    access_log %%DIR%%/access.log pick;
+    upstream u { labor; server %%ADDR_A%%; server %%ADDR_B%%; }
+    server { listen %%LISTEN%% reuseport; location / { proxy_pass http://u; } }
+EOC
+
+my $logged = 0;
+# Picks since the last call, as [pid, whether it was A, reason].
+my $address = $t->expand('%%ADDR_A%%');
+sub picks {
+    my ($count) = @_;
+    my @lines = $t->lines('access.log', $logged + $count);
+    @lines = splice @lines, $logged;
+    $logged += @lines;
+    return map { my ($pid, $to, $reason) = split; [$pid, $to eq $address, $reason] } @lines;
+}
+sub share { return scalar(grep { $_->[1] } @_) / (@_ || 1) }
+
+$t->load(rate => 50, requests => 150, new_connections => 1);
+cmp_ok share(picks(150)), '>', 0.8, 'A is the fastest: above 80 %';
+
+$t->set(A => 'service=const:500ms');
+# The horizon of what is learned is its half-life, 5 s.
+$t->load(rate => 50, duration => '5s', new_connections => 1);
+my @during = picks(1);
+$t->load(rate => 50, requests => 250, new_connections => 1);
+my @after = picks(250);
+my %of;
+push @{ $of{ $_->[0] } }, $_ for @after;
+cmp_ok scalar(keys %of), '>=', 4, 'all four workers had requests';
+for my $pid (sort keys %of) {
+    my $still = grep { $_->[1] && $_->[2] !~ /explore|trial/ } @{ $of{$pid} };
+    cmp_ok $still, '<=', 1 + @{ $of{$pid} } / 50, "worker: moved away from A within one horizon ($still of @{[scalar @{ $of{$pid} }]})";
+}
+cmp_ok share(@after), '<', 0.05, 'after that A has less than 5 %, exploration included' or diag share(@after);
+diag sprintf 'A: %.3f in the first 5 s, %.3f after', share(@during), share(@after);
+
+# Whichever worker is asked, the figure is the same.
+my %told;
+wait_for {
+    my $status = $t->status or return;
+    my ($a) = grep { $_->{address} eq $address } @{ $status->{upstreams}{u}{servers} };
+    $told{ $status->{worker} } = $a->{latency_us};
+    keys %told >= 2;
+};
+my @figures = sort { $a <=> $b } values %told;
+cmp_ok scalar @figures, '>=', 2, 'more than one worker told';
+cmp_ok $figures[-1], '<', 1.01 * $figures[0], 'and they told the same latency' or diag explain \%told;
+cmp_ok $figures[0], '>', 200_000, 'which is what A takes now';
+
+$t->done;
