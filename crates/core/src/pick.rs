@@ -88,7 +88,7 @@ impl Scan {
                         score += load(peer.load_factor());
                         let worst = self.best.map_or(f32::INFINITY, |(_, best)| best + TIE);
                         if score <= worst {
-                            let latency = table.estimate(i, q).latency;
+                            let latency = table.estimate(i, q).latency * table.tail;
                             score += quiet(peer, q, latency, scene.now);
                             if failure > 0.0 {
                                 let most = *slowest.get_or_insert_with(|| slowest_idle(scene, table, counted_out));

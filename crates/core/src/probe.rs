@@ -57,8 +57,10 @@ impl Balancer {
         if !self.params.policy.explores() || self.table.blank || self.params.explore <= 0.0 {
             return None;
         }
+        // Money is in seconds as users feel them, so in means.
         let ideal = self.table.estimate(best, self.scan.queue(best)).latency;
-        self.account.earn(self.params.explore, ideal, self.table.dearest);
+        let tail = self.table.tail;
+        self.account.earn(self.params.explore, ideal * tail, self.table.dearest * tail);
         if self.scan.usable < 2 {
             return None;
         }
@@ -73,6 +75,7 @@ impl Balancer {
 
     /// Explores a server that has not been seen for a while: the cheapest for the time it has waited.
     fn visit(&mut self, shared: Shared<'_>, consent: Consent, ideal: f32, now: Micros) -> Option<Choice> {
+        let tail = self.table.tail;
         let mut cheapest: Option<(usize, f32, Micros, f64)> = None;
         for (i, (member, row)) in self.members.iter().zip(&self.table.rows).enumerate() {
             let score = self.scan.score(i);
@@ -86,7 +89,7 @@ impl Balancer {
             if rested < REST || timed_out || peer.failure_level() > LOWERED {
                 continue;
             }
-            let price = (row.dear - ideal).max(0.0);
+            let price = ((row.idle - ideal) * tail).max(row.long - ideal * tail).max(0.0);
             let rank = f64::from(price) / rested as f64;
             if cheapest.is_none_or(|(.., least)| rank < least) {
                 cheapest = Some((i, price, seen, rank));
@@ -98,7 +101,7 @@ impl Balancer {
             return None;
         }
         self.account.pay(price);
-        Some(Choice { price, best: ideal, ..self.predicted(index, 0, Reason::Explore) })
+        Some(Choice { price, best: ideal * tail, ..self.predicted(index, 0, Reason::Explore) })
     }
 
     /// Explores one more request in flight at a server that would answer sooner than the best by score, and is only
@@ -124,7 +127,7 @@ impl Balancer {
         if self.table.evidence_above(index, queue) >= UNKNOWN {
             return None;
         }
-        let price = (self.scan.score(index).exp() - self.scan.score(best).exp()).max(0.0);
+        let price = (self.scan.score(index).exp() - self.scan.score(best).exp()).max(0.0) * self.table.tail;
         if !self.account.pay_climb(price) {
             return None;
         }

@@ -119,6 +119,14 @@ pub fn explain(shared: Shared<'_>, members: &[Member], params: &Params, now: Mic
     members.iter().enumerate().map(|(i, m)| one(&mut table, (i, shared.peer(m.slot)), slowest, now)).collect()
 }
 
+/// Mean latency of the group over the latency that its curves predict (means of logarithms), 1 or more.
+pub fn tail(shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) -> f32 {
+    let mut table = Table::default();
+    table.resize(members);
+    table.refresh(shared, members, params, now);
+    table.tail
+}
+
 fn one(table: &mut Table, (i, peer): (usize, Option<&Peer>), slowest: f32, now: Micros) -> Explanation {
     let queue = peer.map_or(0, Peer::queue);
     let known = !table.blank && table.rows.get(i).is_some_and(|row| row.scale > 0.0);
@@ -138,7 +146,8 @@ fn one(table: &mut Table, (i, peer): (usize, Option<&Peer>), slowest: f32, now: 
     }
     let estimate = table.estimate(i, queue);
     let speed = estimate.latency.ln();
-    let silence = peer.map_or(0.0, |p| silence(queue, seconds(since(p.quiet_since(), now)) as f32, estimate.latency));
+    let silence = peer
+        .map_or(0.0, |p| silence(queue, seconds(since(p.quiet_since(), now)) as f32, estimate.latency * table.tail));
     let load = load(peer.map_or(1.0, Peer::load_factor));
     let before = estimate.base + silence + load;
     let score = with_failure(before, explanation.failure_level, slowest);

@@ -33,8 +33,8 @@ pub(crate) struct Row {
     pub(crate) scale: f64,
     /// Predicted latency when idle, seconds.
     pub(crate) idle: f32,
-    /// The larger of `idle` and the long-run mean, seconds.
-    pub(crate) dear: f32,
+    /// Long-run mean latency, seconds; 0 before the first answer.
+    pub(crate) long: f32,
     /// Evidence in samples.
     pub(crate) weight: f64,
     /// Idle latency (ln seconds) that was last told as a change.

@@ -49,6 +49,9 @@ pub(crate) struct Table {
     pub(crate) blank: bool,
     /// At least half the servers have had enough answers for caps to mean something.
     pub(crate) caps: bool,
+    /// Mean latency over the latency that the curves predict: they are means of logarithms, which rare slow answers hardly
+    /// move. The same for all servers; what differs between them is in the curves already. 1 or more.
+    pub(crate) tail: f32,
     /// The dearest difference between any two idle servers, seconds.
     pub(crate) dearest: f32,
     built: Option<(u32, Micros)>,
@@ -66,6 +69,7 @@ impl Table {
         self.memo.clear();
         self.memo.resize(members.len(), [UNKNOWN; DENSE]);
         self.built = None;
+        self.tail = 1.0;
         self.blank = true;
     }
 
@@ -149,6 +153,7 @@ impl Table {
         let spread = Spread::of(self.rows.iter().filter_map(|row| row.offset_estimate(variance)));
         let noise = tail_noise(&self.rows);
         let tails = Spread::of(self.rows.iter().filter_map(|row| row.tail_estimate(noise)));
+        self.tail = tails.mean.exp().max(1.0) as f32;
         for row in &mut self.rows {
             let mean = match spread.tau2 {
                 0.0 => group,
@@ -192,8 +197,8 @@ impl Table {
             let peer = shared.peer(member.slot);
             let ln = row.curve.first().copied().unwrap_or(0.0);
             row.idle = ln.exp();
-            row.dear = peer.map_or(0.0, |p| pair::read(&p.long_mean).1).max(row.idle);
-            (least, most) = (least.min(row.idle), most.max(row.dear));
+            row.long = peer.map_or(0.0, |p| pair::read(&p.long_mean).1);
+            (least, most) = (least.min(row.idle), most.max(row.idle).max(row.long / self.tail));
             if let Some(peer) = peer.filter(|_| row.weight >= TELLING) {
                 let told = *row.told.get_or_insert(ln);
                 if (ln - told).abs() > NOTABLE {
