@@ -230,3 +230,67 @@ fn bounds(points: &Points) -> Values {
     }
     out
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_two_per_octave() {
+        let firsts = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48];
+        for (j, &q) in firsts.iter().enumerate() {
+            assert_eq!(bucket(q), j);
+            assert_eq!(bucket(q.saturating_sub(1)), j.saturating_sub(1));
+        }
+        assert_eq!([bucket(3071), bucket(3072), bucket(u32::MAX)], [22, 23, 23]);
+        assert_eq!([centre(3), centre(4), centre(6), centre(7)], [3.0, 4.5, 9.5, 13.5]);
+    }
+
+    #[test]
+    fn locating_a_centre_finds_its_bucket() {
+        let axis = Axis::default();
+        for j in 0..BUCKETS {
+            let (low, t) = axis.locate(axis.centre(j));
+            assert!(low == j && t.abs() < 1e-9, "{j}: {low} {t}");
+        }
+        let (low, t) = axis.locate(0.5);
+        assert!(low == 0 && (t - 1.5f64.ln() / 2f64.ln()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn violators_are_pooled_by_weight() {
+        let mut values = [9.0; BUCKETS];
+        let mut weights = [1.0; BUCKETS];
+        values[..5].copy_from_slice(&[1.0, 4.0, 2.0, 3.0, 9.0]);
+        weights[1] = 2.0;
+        isotonic(&mut values, &weights);
+        // (4·2 + 2 + 3)/4
+        assert_eq!(values[..5], [1.0, 3.25, 3.25, 3.25, 9.0]);
+    }
+
+    fn own(points: &[(usize, f64, f64)]) -> Values {
+        let mut all = Points::default();
+        points.iter().for_each(|&(j, e, m)| all.add(j, e, m));
+        fit(&Axis::default(), &all, Prior { kappa: 2.0, rho: 1.0, base: None })
+    }
+
+    #[test]
+    fn above_the_evidence_comes_the_product_rule() {
+        let curve = own(&[(0, 40.0, -3.0)]);
+        for (j, &v) in curve.iter().enumerate() {
+            assert!((v - (-3.0 + centre(j).ln_1p())).abs() < 1e-9, "{j}: {v}");
+        }
+    }
+
+    #[test]
+    fn evidence_of_a_wide_server_is_believed_and_bounds_what_is_below() {
+        let curve = own(&[(0, 40.0, -3.0), (10, 40.0, -3.0)]);
+        assert!(curve[..=10].iter().all(|v| (v + 3.0).abs() < 0.1), "{curve:?}");
+    }
+
+    #[test]
+    fn one_stale_slow_sample_does_not_lift_what_is_above() {
+        let curve = own(&[(0, 40.0, -3.0), (3, 0.5, 0.0), (6, 40.0, -3.0)]);
+        assert!(curve[6] < -2.85 && curve[3] < -2.85, "{curve:?}");
+    }
+}

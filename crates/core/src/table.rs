@@ -210,3 +210,76 @@ impl Table {
         self.dearest = (most - least).max(0.0);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::evidence::{Sample, book};
+    use crate::group::Group;
+    use crate::peer::Peer;
+
+    const NOW: Micros = 5_000_000;
+
+    /// A table of servers of `weights` after `samples` of (server, queue, µs).
+    fn table(weights: &[u32], samples: &[(usize, u32, Micros)]) -> Table {
+        let (group, params) = (Group::default(), Params::default());
+        let peers: Vec<Peer> = weights.iter().map(|_| Peer::default()).collect();
+        for &(i, queue, latency) in samples {
+            book((&peers[i], &group), &params, (queue, 0.0), (latency, Sample::Exact), NOW);
+        }
+        let members: Vec<Member> = (0u32..).zip(weights).map(|(i, &weight)| Member { slot: Some(i), weight }).collect();
+        let mut table = Table::default();
+        table.resize(&members);
+        table.refresh(Shared { group: &group, peers: &peers, cells: &[] }, &members, &params, NOW);
+        table
+    }
+
+    fn idle_ms(table: &Table) -> Vec<f32> {
+        table.rows.iter().map(|row| row.idle * 1000.0).collect()
+    }
+
+    #[test]
+    fn no_evidence_is_a_blank_table() {
+        assert!(table(&[1, 1], &[]).blank);
+        assert!(table(&[], &[]).blank);
+    }
+
+    #[test]
+    fn one_server_has_its_own_curve() {
+        let table = table(&[1], &[(0, 0, 10_000); 20]);
+        assert!((idle_ms(&table)[0] - 10.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn equal_servers_have_one_curve_to_the_last_bit() {
+        let samples: Vec<_> = (0..60).map(|k| (k % 3, 0, [9_000, 10_000, 11_000][(k / 3) % 3])).collect();
+        let table = table(&[1, 1, 1], &samples);
+        assert!(table.rows.windows(2).all(|w| w[0].curve == w[1].curve));
+    }
+
+    #[test]
+    fn one_sample_each_within_noise_is_no_difference_and_far_beyond_it_is_one() {
+        let near = table(&[1, 1, 1], &[(0, 0, 10_000), (1, 0, 12_000), (2, 0, 8_000)]);
+        assert!(near.rows.windows(2).all(|w| w[0].curve == w[1].curve));
+        let far = table(&[1, 1, 1], &[(0, 0, 1_000), (1, 0, 100_000), (2, 0, 100_000)]);
+        let idle = idle_ms(&far);
+        assert!(idle[0] * 5.0 < idle[1], "{idle:?}");
+    }
+
+    #[test]
+    fn a_server_without_samples_starts_on_the_groups_curve() {
+        let idle = idle_ms(&table(&[1, 1, 1], &[[(0, 0, 10_000); 20], [(1, 0, 10_000); 20]].concat()));
+        assert!((idle[2] - 10.0).abs() < 0.2, "{idle:?}");
+    }
+
+    #[test]
+    fn weights_scale_the_axis_not_the_latency() {
+        // Both take what they are given by weight: 1 and 1000 in flight are the same load.
+        let samples =
+            [[(0, 0, 10_000); 20], [(1, 0, 10_000); 20], [(0, 1, 20_000); 20], [(1, 1000, 20_000); 20]].concat();
+        let mut table = table(&[1, 1000], &samples);
+        let (light, heavy) = (table.estimate(0, 1), table.estimate(1, 1000));
+        assert!((light.latency / heavy.latency - 1.0).abs() < 0.1, "{light:?} {heavy:?}");
+        assert!((table.estimate(0, 0).latency / table.estimate(1, 0).latency - 1.0).abs() < 0.1);
+    }
+}
