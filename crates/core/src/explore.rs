@@ -23,6 +23,9 @@ const NO_SAFE: Micros = 10 * SECOND;
 const MOST_CREDIT: f64 = 2.0;
 /// A climb that nobody asks for any more is forgotten within some thousand picks.
 const CLIMB_FADE: f64 = 0.999;
+/// Servers per pick that the search for a climb may cost on average: more often than for a candidate, as climbs are
+/// possible for moments only.
+const CLIMB_SHARE: usize = 32;
 /// Servers per pick that the search for a candidate may cost on average.
 const SEARCH_SHARE: usize = 8;
 /// But a candidate is searched at least this often.
@@ -68,6 +71,7 @@ pub(crate) struct Account {
     climbing: f64,
     /// The dearest climb asked for; fades while nobody asks.
     climb: f64,
+    rest: usize,
     searched: Micros,
     skip: usize,
 }
@@ -85,6 +89,16 @@ impl Account {
         let part = (earned / 2.0).min(room);
         self.climbing += part;
         self.credit = (self.credit + earned - part).min(self.most);
+    }
+
+    /// Whether to look for a climb among `servers` now: the cost per pick stays that of a few servers.
+    pub(crate) fn may_climb(&mut self, servers: usize) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return false;
+        }
+        self.rest = servers / CLIMB_SHARE;
+        true
     }
 
     /// Pays `price` from the account of climbs if it covers it.

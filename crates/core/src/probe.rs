@@ -64,7 +64,9 @@ impl Balancer {
         if self.scan.usable < 2 {
             return None;
         }
-        if let Some(choice) = self.climb(best, ideal) {
+        if self.account.may_climb(self.members.len())
+            && let Some(choice) = self.climb(best, ideal)
+        {
             return Some(choice);
         }
         if consent == Consent::No || !self.account.may_search(self.members.len(), now) {
