@@ -147,20 +147,16 @@ impl Balancer {
     fn winner(&mut self) -> Option<(usize, bool)> {
         let (best, _) = self.scan.best?;
         let rotates = matches!(self.params.policy, Policy::RoundRobin | Policy::Weighted);
-        let weights = if self.params.policy == Policy::Weighted { &self.learned.weights } else { &self.weights };
-        let scan = &self.scan;
         if rotates {
+            let weights = if self.params.policy == Policy::Weighted { &self.learned.weights } else { &self.weights };
+            let scan = &self.scan;
             return self.rotation.turn(weights, |i| scan.tied(i)).map(|i| (i, scan.usable > 1));
         }
-        let members = &self.members;
-        let (least, count) = scan.emptiest(members)?;
-        let equal =
-            |i: usize| members.get(i).is_some_and(|m| crate::pick::compare((scan.queue(i), m.weight), least).is_eq());
-        match count {
-            1 => members.iter().enumerate().map(|(i, _)| i).find(|&i| scan.tied(i) && equal(i)).map(|i| (i, false)),
-            _ => self.rotation.turn(weights, |i| scan.tied(i) && equal(i)).map(|i| (i, true)),
+        match self.scan.equals(&self.members) {
+            [] => None,
+            &[one] => Some((one as usize, false)),
+            equals => self.rotation.turn_among(&self.weights, equals).map(|i| (i, true)).or(Some((best, false))),
         }
-        .or(Some((best, false)))
     }
 
     fn choice(&mut self, index: usize, reason: Reason) -> Choice {

@@ -50,6 +50,10 @@ pub(crate) struct Scan {
     pub(crate) lowered: bool,
     /// Ranked by queue alone: then the idle are equals.
     by_queue: bool,
+    /// No candidate is predicted to answer sooner than this, seconds; 0 when that was not asked.
+    pub(crate) quickest: f32,
+    /// Who is tied with the best and as empty as any of those; filled by `equals`.
+    equals: Vec<u32>,
 }
 
 impl Scan {
@@ -59,6 +63,8 @@ impl Scan {
         self.scores.resize(count, f32::INFINITY);
         self.queues.clear();
         self.queues.resize(count, 0);
+        self.equals.clear();
+        self.equals.reserve(count);
     }
 
     /// Looks at everybody; those whom nginx counts out are usable only when `counted_out`.
@@ -70,54 +76,57 @@ impl Scan {
             _ => false,
         };
         let penalties = scene.policy == Policy::Fastest && !table.blank;
+        self.quickest = if penalties { f32::INFINITY } else { 0.0 };
         let mut slowest = None;
-        for i in 0..self.scores.len() {
-            let mut score = f32::INFINITY;
-            if let Some((member, candidate)) = scene.entry(i) {
-                let peer = scene.shared.peer(member.slot);
-                let out = candidate.fit == Fit::CountedOut;
-                let failure = peer.map_or(0.0, Peer::failure_level);
-                self.lowered |= out || (penalties && failure > LOWERED);
-                if !out || counted_out {
-                    let q = peer.map_or(candidate.conns, Peer::queue);
-                    self.note_queue(i, q);
-                    self.usable += 1;
-                    let capped = table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed)));
-                    score = policy::base(scene.policy, table, learned, i, q);
-                    if let Some(peer) = peer.filter(|_| penalties) {
-                        score += load(peer.load_factor());
-                        let worst = self.best.map_or(f32::INFINITY, |(_, best)| best + TIE);
-                        if score <= worst {
-                            let latency = table.estimate(i, q).latency * table.tail;
-                            score += quiet(peer, q, latency, scene.now);
-                            if failure > 0.0 {
-                                let most = *slowest.get_or_insert_with(|| slowest_idle(scene, table, counted_out));
-                                score = with_failure(score, failure, most);
-                            }
+        let entries = scene.members.iter().zip(scene.candidates);
+        let (answered, places) = (entries.len(), self.scores.iter_mut().zip(&mut self.queues));
+        for (i, ((member, candidate), (place, queue))) in entries.zip(places).enumerate() {
+            *place = f32::INFINITY;
+            if candidate.fit == Fit::Unfit || member.weight == 0 {
+                continue;
+            }
+            let peer = scene.shared.peer(member.slot);
+            let out = candidate.fit == Fit::CountedOut;
+            let failure = peer.map_or(0.0, Peer::failure_level);
+            self.lowered |= out || (penalties && failure > LOWERED);
+            if out && !counted_out {
+                continue;
+            }
+            let q = peer.map_or(candidate.conns, Peer::queue);
+            *queue = q;
+            self.usable += 1;
+            let mut score;
+            if penalties {
+                let estimate = table.estimate(i, q);
+                self.quickest = self.quickest.min(estimate.latency);
+                score = estimate.base;
+                if let Some(peer) = peer {
+                    score += load(peer.load_factor());
+                    // Penalties only add: who is behind already cannot come first.
+                    if self.best.is_none_or(|(_, best)| score <= best + TIE) {
+                        score += quiet(peer, q, estimate.latency * table.tail, scene.now);
+                        if failure > 0.0 {
+                            let most = *slowest.get_or_insert_with(|| slowest_idle(scene, table, counted_out));
+                            score = with_failure(score, failure, most);
                         }
                     }
-                    if capped {
-                        score += AT_CAP;
-                    }
-                    // What is no number is dearer than anything; so the comparison below is total.
-                    if score.is_nan() {
-                        score = f32::MAX;
-                    }
-                    if self.best.is_none_or(|(_, best)| score < best) {
-                        self.best = Some((i, score));
-                    }
                 }
+            } else {
+                score = policy::base(scene.policy, table, learned, i, q);
             }
-            if let Some(place) = self.scores.get_mut(i) {
-                *place = score;
+            if table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed))) {
+                score += AT_CAP;
+            }
+            // What is no number is dearer than anything; so the comparison below is total.
+            if score.is_nan() {
+                score = f32::MAX;
+            }
+            *place = score;
+            if self.best.is_none_or(|(_, best)| score < best) {
+                self.best = Some((i, score));
             }
         }
-    }
-
-    fn note_queue(&mut self, i: usize, q: u32) {
-        if let Some(place) = self.queues.get_mut(i) {
-            *place = q;
-        }
+        self.scores.iter_mut().skip(answered).for_each(|place| *place = f32::INFINITY);
     }
 
     /// Requests in flight at member `i` when it was scanned.
@@ -141,26 +150,33 @@ impl Scan {
         score <= least + TIE
     }
 
-    /// The least q/weight among the tied and how many have it.
-    pub(crate) fn emptiest(&self, members: &[Member]) -> Option<((u32, u32), usize)> {
-        let mut least: Option<((u32, u32), usize)> = None;
-        for (i, member) in members.iter().enumerate().filter(|&(i, _)| self.tied(i)) {
-            let load = (self.queue(i), member.weight);
-            least = match least {
-                None => Some((load, 1)),
-                Some((known, count)) => match compare(load, known) {
-                    core::cmp::Ordering::Less => Some((load, 1)),
-                    core::cmp::Ordering::Equal => Some((known, count + 1)),
-                    core::cmp::Ordering::Greater => Some((known, count)),
-                },
-            };
+    /// Those among the tied who have the least q/weight, in order.
+    pub(crate) fn equals(&mut self, members: &[Member]) -> &[u32] {
+        self.equals.clear();
+        let Some((best, least)) = self.best else { return &[] };
+        let idle = self.by_queue && self.queue(best) == 0;
+        let (bar, mut emptiest) = (least + TIE, None);
+        for (i, ((&score, &q), member)) in (0u32..).zip(self.scores.iter().zip(&self.queues).zip(members)) {
+            if if idle { q > 0 || score >= AT_CAP } else { score > bar } {
+                continue;
+            }
+            let load = (q, member.weight);
+            match emptiest.map_or(core::cmp::Ordering::Less, |known| compare(load, known)) {
+                core::cmp::Ordering::Less => {
+                    emptiest = Some(load);
+                    self.equals.clear();
+                    self.equals.push(i);
+                }
+                core::cmp::Ordering::Equal => self.equals.push(i),
+                core::cmp::Ordering::Greater => {}
+            }
         }
-        least
+        &self.equals
     }
 }
 
 /// Compares q/weight without dividing.
-pub(crate) fn compare(a: (u32, u32), b: (u32, u32)) -> core::cmp::Ordering {
+fn compare(a: (u32, u32), b: (u32, u32)) -> core::cmp::Ordering {
     (u64::from(a.0) * u64::from(b.1)).cmp(&(u64::from(b.0) * u64::from(a.1)))
 }
 

@@ -112,6 +112,9 @@ impl Balancer {
     /// Without this a wide server is believed to be full as soon as its evidence ends, and then the evidence never grows.
     /// Any request may climb: no server is tried that would not be picked for its speed.
     fn climb(&mut self, best: usize, ideal: f32) -> Option<Choice> {
+        if self.scan.quickest >= ideal {
+            return None;
+        }
         let mut fastest: Option<(usize, f32)> = None;
         for i in 0..self.members.len() {
             let score = self.scan.score(i);

@@ -27,23 +27,51 @@ impl Rotation {
 
     /// Whose turn it is among the `tied`; `None` when nobody is.
     pub(crate) fn turn(&mut self, weights: &[u32], tied: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut total = 0i64;
-        let mut best: Option<(usize, i64)> = None;
+        let mut round = Round::default();
         for (i, (current, &weight)) in self.current.iter_mut().zip(weights).enumerate() {
-            if weight == 0 || !tied(i) {
-                continue;
-            }
-            *current = current.saturating_add(i64::from(weight));
-            total = total.saturating_add(i64::from(weight));
-            if best.is_none_or(|(_, most)| *current > most) {
-                best = Some((i, *current));
+            if weight > 0 && tied(i) {
+                round.step(i, current, weight);
             }
         }
-        let (index, _) = best?;
+        self.pay(round)
+    }
+
+    /// The same for `tied` indices in rising order: their number is what it costs.
+    pub(crate) fn turn_among(&mut self, weights: &[u32], tied: &[u32]) -> Option<usize> {
+        let mut round = Round::default();
+        for &i in tied {
+            let i = i as usize;
+            if let (Some(current), Some(&weight)) = (self.current.get_mut(i), weights.get(i).filter(|&&w| w > 0)) {
+                round.step(i, current, weight);
+            }
+        }
+        self.pay(round)
+    }
+
+    fn pay(&mut self, round: Round) -> Option<usize> {
+        let (index, _) = round.best?;
         if let Some(current) = self.current.get_mut(index) {
-            *current = current.saturating_sub(total);
+            *current = current.wrapping_sub(round.total);
         }
         Some(index)
+    }
+}
+
+/// One turn while the tied are gone through.
+#[derive(Default)]
+struct Round {
+    total: i64,
+    best: Option<(usize, i64)>,
+}
+
+impl Round {
+    /// Server `i` grows by its weight. Values stay within the sum of all weights, some 2^32 servers from overflowing.
+    fn step(&mut self, i: usize, current: &mut i64, weight: u32) {
+        *current = current.wrapping_add(i64::from(weight));
+        self.total = self.total.wrapping_add(i64::from(weight));
+        if self.best.is_none_or(|(_, most)| *current > most) {
+            self.best = Some((i, *current));
+        }
     }
 }
 

@@ -44,7 +44,8 @@ const UNKNOWN: Estimate = Estimate { base: f32::NAN, latency: 0.0 };
 pub(crate) struct Table {
     axis: Axis,
     pub(crate) rows: Vec<Row>,
-    memo: Vec<[Estimate; DENSE]>,
+    /// By queue, then by member: most servers of a long list have the same short queue, so a scan reads few lines.
+    memo: Vec<Estimate>,
     /// No server has any evidence.
     pub(crate) blank: bool,
     /// At least half the servers have had enough answers for caps to mean something.
@@ -67,7 +68,7 @@ impl Table {
         self.rows
             .extend(members.iter().map(|m| Row::new(if m.weight == 0 { 0.0 } else { mean / f64::from(m.weight) })));
         self.memo.clear();
-        self.memo.resize(members.len(), [UNKNOWN; DENSE]);
+        self.memo.resize(members.len() * DENSE, UNKNOWN);
         self.built = None;
         self.tail = 1.0;
         self.blank = true;
@@ -80,30 +81,36 @@ impl Table {
 
     /// Rebuilds when there is new evidence and the last build is long enough ago; says whether it did.
     pub(crate) fn refresh(&mut self, shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) -> bool {
-        let evidence = shared.group.evidence.load(Ordering::Acquire);
         if let Some((seen, at)) = self.built {
             // The very first evidence is worth a build at once: until then nothing is known.
             let early = !self.blank && since(at, now) < self.pause();
-            if seen == evidence || early {
+            if early || seen == shared.group.evidence.load(Ordering::Acquire) {
                 return false;
             }
         }
+        let evidence = shared.group.evidence.load(Ordering::Acquire);
         self.build(shared, members, params, now);
         self.built = Some((evidence, now));
         true
     }
 
-    /// Base score and latency of member `i` with `q` in flight.
+    /// Base score and latency of member `i` with `q` in flight. `i` is below the number of members.
+    #[inline]
     pub(crate) fn estimate(&mut self, i: usize, q: u32) -> Estimate {
-        let (Some(row), Some(memo)) = (self.rows.get(i), self.memo.get_mut(i)) else { return UNKNOWN };
-        let place = memo.get_mut(q as usize);
-        if let Some(known) = place.as_deref().filter(|known| !known.base.is_nan()) {
-            return *known;
+        match self.memo.get(q as usize * self.rows.len() + i) {
+            Some(known) if !known.base.is_nan() => *known,
+            _ => self.compute(i, q),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn compute(&mut self, i: usize, q: u32) -> Estimate {
+        let Some(row) = self.rows.get(i) else { return UNKNOWN };
         let x = f64::from(q) * row.scale;
         let (value, slope) = self.axis.at(&row.curve, x);
         let made = Estimate { base: (value + marginal(slope, x)) as f32, latency: value.exp() as f32 };
-        if let Some(place) = place {
+        if let Some(place) = self.memo.get_mut(q as usize * self.rows.len() + i) {
             *place = made;
         }
         made
@@ -135,6 +142,7 @@ impl Table {
             .collect()
     }
 
+    #[inline(never)]
     fn build(&mut self, shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) {
         let variance = shared.group.pooled_variance();
         let mut seasoned = 0;
@@ -144,7 +152,7 @@ impl Table {
             seasoned += usize::from(peer.is_some_and(|p| p.answers.load(Ordering::Relaxed) >= SEASONED));
         }
         self.caps = 2 * seasoned >= self.rows.len();
-        self.memo.iter_mut().for_each(|memo| *memo = [UNKNOWN; DENSE]);
+        self.memo.fill(UNKNOWN);
         self.blank = !self.rows.iter().any(|row| row.weight >= NO_EVIDENCE);
         if self.blank {
             return;
