@@ -20,6 +20,15 @@ pub struct Cell {
     pub seq: AtomicU32,
 }
 
+impl Cell {
+    /// Whether a dead worker left something here: requests, or a change that it did not finish.
+    pub fn is_left_over(&self) -> bool {
+        self.q.load(Ordering::Acquire) != 0
+            || self.conns.load(Ordering::Acquire) != 0
+            || self.seq.load(Ordering::Acquire) & 1 == 1
+    }
+}
+
 /// The shared memory as one pick or attempt sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<'a> {
@@ -158,5 +167,20 @@ mod tests {
         let (peer, cells) = (Peer::default(), [Cell::default(), Cell::default()]);
         cells[0].seq.store(1, Ordering::Release);
         assert!(!reclaim(&peer, &cells[1], cells.iter()));
+    }
+
+    #[test]
+    fn a_death_in_the_middle_of_the_last_release_leaves_something() {
+        let (peer, cells) = (Peer::default(), [Cell::default()]);
+        assert!(!cells[0].is_left_over());
+        take(&cells[0], &peer);
+        assert!(cells[0].is_left_over());
+        release_conns(&cells[0], &peer);
+        cells[0].seq.fetch_add(1, Ordering::AcqRel);
+        cells[0].q.fetch_sub(1, Ordering::AcqRel);
+        assert!(cells[0].is_left_over());
+        assert!(reclaim(&peer, &cells[0], cells.iter()));
+        assert_eq!(totals(&peer), (0, 0));
+        assert!(!cells[0].is_left_over());
     }
 }
