@@ -111,7 +111,7 @@ fn release(map: &Map, worker: usize, owner: u64) {
 /// Zeroes a row of cells that is ours or a dead worker's, and takes what it held off the totals.
 fn empty(map: &Map, worker: usize) {
     for (i, (cell, peer)) in map.row(worker).iter().zip(map.peers).enumerate() {
-        if cell.q.load(Ordering::Acquire) != 0 || cell.conns.load(Ordering::Acquire) != 0 {
+        if cell.is_left_over() {
             inflight::reclaim(peer, cell, map.column(i));
         }
     }
