@@ -18,6 +18,7 @@ use warnings;
 use Exporter 'import';
 use File::Temp ();
 use JSON::PP ();
+use Labor::Dns;
 use Labor::HTTP;
 use Labor::Model;
 use Labor::Nginx;
@@ -95,6 +96,17 @@ sub raw {
         ($self->{names}{"PORT_$name"}) = $raw->address =~ /:(\d+)$/;
         $self->{raw}{$name} = $raw;
     }
+    return $self;
+}
+
+# dns(NAME => [ADDRESSES], …): what the name server at %%DNS%% answers from now on.
+sub dns {
+    my ($self, %names) = @_;
+    unless ($self->{dns}) {
+        push @{ $self->{models} }, $self->{dns} = Labor::Dns->new($self->dir);
+        $self->{names}{DNS} = $self->{dns}->address;
+    }
+    $self->{dns}->set(%names);
     return $self;
 }
 

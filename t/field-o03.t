@@ -1,0 +1,20 @@
+# O03: requests of very different cost on equal servers: 90 % take 5 ms, 10 % 800 ms. That is no property of a server.
+# fails with weight=3 at one server, and with a server that is really slower (bimodal:5ms:800ms:0.3).
+use strict;
+use warnings;
+use Labor::Test;
+
+my $t = Labor::Test->new;
+$t->model(map { $_ => 'service=bimodal:5ms:800ms:0.1' } qw(A B C));
+$t->conf(<<'EOC')->run;
+    upstream u { labor; server %%ADDR_A%%; server %%ADDR_B%%; server %%ADDR_C%%; }
+    server { listen %%LISTEN%%; location / { proxy_pass http://u; } }
+EOC
+
+my $report = $t->load(concurrency => 12, duration => '20s');
+for my $name (qw(A B C)) {
+    my $share = $report->{servers}{$name}{share};
+    ok abs($share - 1 / 3) < 0.08, "$name has its third" or diag explain $report->{servers};
+}
+
+$t->done;
