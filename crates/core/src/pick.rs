@@ -70,12 +70,9 @@ impl Scan {
     /// Looks at everybody; those whom nginx counts out are usable only when `counted_out`.
     pub(crate) fn run(&mut self, scene: Scene<'_>, table: &mut Table, learned: &Learned, counted_out: bool) {
         (self.usable, self.best, self.lowered) = (0, None, false);
-        self.by_queue = match scene.policy {
-            Policy::LeastConn => true,
-            Policy::Fastest => table.blank,
-            _ => false,
-        };
-        let penalties = scene.policy == Policy::Fastest && !table.blank;
+        let fastest = scene.policy == Policy::Fastest;
+        let penalties = fastest && !table.blank;
+        self.by_queue = scene.policy == Policy::LeastConn || (fastest && table.blank);
         self.quickest = if penalties { f32::INFINITY } else { 0.0 };
         let mut slowest = None;
         let entries = scene.members.iter().zip(scene.candidates);
@@ -88,7 +85,7 @@ impl Scan {
             let peer = scene.shared.peer(member.slot);
             let out = candidate.fit == Fit::CountedOut;
             let failure = peer.map_or(0.0, Peer::failure_level);
-            self.lowered |= out || (penalties && failure > LOWERED);
+            self.lowered |= out || (fastest && failure > LOWERED);
             if out && !counted_out {
                 continue;
             }
@@ -113,20 +110,24 @@ impl Scan {
                 }
             } else {
                 score = policy::base(scene.policy, table, learned, i, q);
+                if fastest {
+                    // Before the first success an answer is the unit: who fails at once, and so is always idle, waits.
+                    score = with_failure(score, failure, 1.0);
+                }
             }
             if table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed))) {
                 score += AT_CAP;
             }
             // What is no number is dearer than anything; so the comparison below is total.
-            if score.is_nan() {
-                score = f32::MAX;
-            }
+            score = if score.is_nan() { f32::MAX } else { score };
             *place = score;
             if self.best.is_none_or(|(_, best)| score < best) {
                 self.best = Some((i, score));
             }
         }
         self.scores.iter_mut().skip(answered).for_each(|place| *place = f32::INFINITY);
+        // Then not all that are idle are equal.
+        self.by_queue &= !(fastest && self.lowered);
     }
 
     /// Requests in flight at member `i` when it was scanned.

@@ -180,3 +180,24 @@ fn an_attempt_of_an_older_generation_gives_its_place_back_and_books_nothing() {
         assert_eq!(world.peers[0].samples.load(Relaxed), 1);
     }
 }
+
+#[test]
+fn who_fails_before_anybody_has_succeeded_gets_little() {
+    // Failing at once it is always idle, while the others are busy with their very first requests.
+    let mut world = World::new(Params::default(), &[1, 1, 1], 1);
+    let mut attempts = Vec::new();
+    let mut failed = 0;
+    for _ in 0..12 {
+        let (choice, attempt) = world.begin(GET).unwrap();
+        world.now += MS / 10;
+        match choice.index {
+            0 => {
+                failed += 1;
+                world.finish(attempt, Outcome::Fail(Failure::Status));
+            }
+            _ => attempts.push(attempt),
+        }
+    }
+    assert!(failed <= 2, "{failed} of 12");
+    attempts.into_iter().for_each(|attempt| drop(world.finish(attempt, Outcome::Pass)));
+}
