@@ -109,11 +109,9 @@ impl Scan {
                     }
                 }
             } else {
-                score = policy::base(scene.policy, table, learned, i, q);
-                if fastest {
-                    // Before the first success an answer is the unit: who fails at once, and so is always idle, waits.
-                    score = with_failure(score, failure, 1.0);
-                }
+                // Before the first success an answer is the unit: who fails at once, and so is always idle, still waits.
+                let failure = if fastest { failure } else { 0.0 };
+                score = with_failure(policy::base(scene.policy, table, learned, i, q), failure, 1.0);
             }
             if table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed))) {
                 score += AT_CAP;
@@ -126,8 +124,7 @@ impl Scan {
             }
         }
         self.scores.iter_mut().skip(answered).for_each(|place| *place = f32::INFINITY);
-        // Then not all that are idle are equal.
-        self.by_queue &= !(fastest && self.lowered);
+        self.by_queue &= !(fastest && self.lowered); // then not all that are idle are equal
     }
 
     /// Requests in flight at member `i` when it was scanned.

@@ -199,5 +199,7 @@ fn who_fails_before_anybody_has_succeeded_gets_little() {
         }
     }
     assert!(failed <= 2, "{failed} of 12");
-    attempts.into_iter().for_each(|attempt| drop(world.finish(attempt, Outcome::Pass)));
+    for attempt in attempts {
+        world.finish(attempt, Outcome::Pass);
+    }
 }
