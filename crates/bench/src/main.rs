@@ -5,6 +5,7 @@
 
 mod chunked;
 mod clock;
+mod compare;
 mod load;
 mod model;
 mod net;
@@ -32,6 +33,7 @@ enum Command {
     /// Send requests to a loopback address and report latencies from the moment each was due
     Load(Box<load::Args>),
     Watch(watch::Args),
+    Compare(compare::Args),
     /// Print an address of this machine with a port that is free at this moment
     FreeAddress {
         /// The address without a port, such as 127.0.0.1
@@ -58,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Model(args) => model::run(args).await,
             Command::Load(args) => load::run(*args).await,
             Command::Watch(args) => watch::run(args).await,
+            Command::Compare(args) => compare::run(args).await,
             Command::FreeAddress { ip } => {
                 let endpoint = net::Endpoint::parse(&std::net::SocketAddr::new(ip, 0).to_string())?;
                 println!("{}", net::Reserved::bind(&endpoint)?.1);

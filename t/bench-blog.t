@@ -1,0 +1,57 @@
+# Three hosts 50, 550 and 2550 ms away with 450 ms of work: nearly all requests go to the first, once that is known.
+# fails with: round robin (a third), least_conn (more than a third), exploring by a share of requests instead of latency.
+# alone
+use strict;
+use warnings;
+use Labor::Test;
+
+# The two known shares this test must tell apart are 97 % and what exploration takes (about 1 %): shares, no times, so that
+# a busy machine does not matter. Four upstreams that know nothing of each other give a count in the time of one run.
+my $UPSTREAMS = 4;
+# 20/s for 15 s: until eight answers of the farthest host (3 s each) are there, its worth is not known, and what was sent
+# to it meanwhile is no mistake.
+my $LEARNING = 300;
+# 20 s; exploration may take about one per cent of them, 3 % are 12.
+my $MEASURED = 400;
+
+my $t = Labor::Test->new(reload => 0);
+$t->model(
+    near => 'network=50ms,service=exp:450ms,k=64',
+    far => 'network=550ms,service=exp:450ms,k=64',
+    farthest => 'network=2550ms,service=exp:450ms,k=64',
+);
+my $servers = join ' ', map {"server %%ADDR_$_%%;"} qw(near far farthest);
+my $conf = join '', map {"    upstream u$_ { labor; $servers }\n"} 1 .. $UPSTREAMS;
+$conf .= "    server {\n        listen %%LISTEN%%;\n";
+$conf .= "        location /$_ { proxy_pass http://u$_; }\n" for 1 .. $UPSTREAMS;
+$conf .= "    }\n";
+$t->conf($conf)->run;
+
+# Every load runs while the next one does.
+my (@learning, @measured);
+sub run {
+    my ($number) = @_;
+    my $meanwhile = $number < $UPSTREAMS ? sub { run($number + 1) } : sub { };
+    my @requests = $t->requests(
+        path => "/$number", rate => 20, requests => $LEARNING + $MEASURED, seed => $number, meanwhile => $meanwhile,
+        log => $t->dir . "/log$number",
+    );
+    push @learning, splice @requests, 0, $LEARNING;
+    push @measured, @requests;
+    return;
+}
+run(1);
+
+sub share {
+    my ($name, @requests) = @_;
+    return grep({ $_->{server} eq $name } @requests) / @requests;
+}
+is scalar(@measured), $UPSTREAMS * $MEASURED, 'every request is over';
+is scalar(grep { $_->{status} ne '200' } @measured), 0, 'and was answered';
+cmp_ok share(near => @measured), '>=', 0.97, 'at least 97 % go to the nearest host';
+for my $part ([ learning => \@learning ], [ after => \@measured ]) {
+    my ($name, $requests) = @$part;
+    diag sprintf '%s: %s', $name, join ', ', map { sprintf '%s %.1f %%', $_, 100 * share($_, @$requests) } qw(near far farthest);
+}
+
+$t->done;
