@@ -65,6 +65,8 @@ pub enum Outcome {
 const LATE: f64 = 3.0;
 /// But an answer is not late below this factor (ln; 7): a queue may build up while it waits.
 const LEAST_LATE: f64 = 2.0;
+/// e^[`LEAST_LATE`].
+const LEAST_LATE_FACTOR: f64 = 7.389_056_098_930_65;
 
 /// An attempt under way.
 #[derive(Debug)]
@@ -205,8 +207,14 @@ impl Attempt {
 
     /// Whether an answer at `now` says that the server is not hanging.
     fn timely(&self, group: &Group, now: Micros) -> bool {
+        let elapsed = seconds(since(self.started, now));
+        let predicted = f64::from(self.predicted);
+        // Most answers are: the exact limit costs a root and an exponential.
+        if predicted <= 0.0 || elapsed <= LEAST_LATE_FACTOR * predicted {
+            return true;
+        }
         let late = (LATE * group.pooled_variance().sqrt()).max(LEAST_LATE);
-        self.predicted <= 0.0 || seconds(since(self.started, now)) <= late.exp() * f64::from(self.predicted)
+        elapsed <= late.exp() * predicted
     }
 
     /// Leaves the queue. The place is given back whatever generation the slot is in: totals are sums of cells, and a

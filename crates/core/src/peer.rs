@@ -90,6 +90,11 @@ impl Peer {
         f32::from_bits(self.failure.load(Ordering::Acquire))
     }
 
+    /// Neither failing nor asking for more or less than its share.
+    pub(crate) fn is_well(&self) -> bool {
+        self.failure.load(Ordering::Acquire) | self.load.load(Ordering::Relaxed) == 0
+    }
+
     /// Load-report factor g, 0.1–2; 1 without a report. Below 1 the server asks for less.
     pub fn load_factor(&self) -> f32 {
         match self.load.load(Ordering::Relaxed) {

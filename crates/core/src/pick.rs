@@ -69,12 +69,12 @@ impl Scan {
 
     /// Looks at everybody; those whom nginx counts out are usable only when `counted_out`.
     pub(crate) fn run(&mut self, scene: Scene<'_>, table: &mut Table, learned: &Learned, counted_out: bool) {
-        (self.usable, self.best, self.lowered) = (0, None, false);
         let fastest = scene.policy == Policy::Fastest;
-        let penalties = fastest && !table.blank;
-        self.by_queue = scene.policy == Policy::LeastConn || (fastest && table.blank);
-        self.quickest = if penalties { f32::INFINITY } else { 0.0 };
-        let mut slowest = None;
+        let known = fastest && !table.blank;
+        let mut weigh = Weigh { scene, table, learned, counted_out, fastest, known, slowest: None };
+        // Kept apart from `self`: what is in registers need not be written for every candidate.
+        let (mut usable, mut lowered, mut best) = (0, false, (0, f32::INFINITY));
+        let mut quickest = if known { f32::INFINITY } else { 0.0 };
         let entries = scene.members.iter().zip(scene.candidates);
         let (answered, places) = (entries.len(), self.scores.iter_mut().zip(&mut self.queues));
         for (i, ((member, candidate), (place, queue))) in entries.zip(places).enumerate() {
@@ -83,48 +83,33 @@ impl Scan {
                 continue;
             }
             let peer = scene.shared.peer(member.slot);
-            let out = candidate.fit == Fit::CountedOut;
-            let failure = peer.map_or(0.0, Peer::failure_level);
-            self.lowered |= out || (fastest && failure > LOWERED);
-            if out && !counted_out {
-                continue;
-            }
             let q = peer.map_or(candidate.conns, Peer::queue);
-            *queue = q;
-            self.usable += 1;
-            let mut score;
-            if penalties {
-                let estimate = table.estimate(i, q);
-                self.quickest = self.quickest.min(estimate.latency);
-                score = estimate.base;
-                if let Some(peer) = peer {
-                    score += load(peer.load_factor());
-                    // Penalties only add: who is behind already cannot come first.
-                    if self.best.is_none_or(|(_, best)| score <= best + TIE) {
-                        score += quiet(peer, q, estimate.latency * table.tail, scene.now);
-                        if failure > 0.0 {
-                            let most = *slowest.get_or_insert_with(|| slowest_idle(scene, table, counted_out));
-                            score = with_failure(score, failure, most);
-                        }
-                    }
-                }
+            // Most servers of a long list: idle and well, so that nothing is added to the base score.
+            let plain = known && q == 0 && candidate.fit == Fit::Usable && peer.is_some_and(Peer::is_well);
+            let weighed = if plain {
+                let estimate = weigh.table.estimate(i, 0);
+                Weighed { score: Some(estimate.base), latency: estimate.latency, lowered: false }
             } else {
-                // Before the first success an answer is the unit: who fails at once, and so is always idle, still waits.
-                let failure = if fastest { failure } else { 0.0 };
-                score = with_failure(policy::base(scene.policy, table, learned, i, q), failure, 1.0);
-            }
-            if table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed))) {
-                score += AT_CAP;
-            }
+                weigh.weigh((i, q), peer, candidate.fit, best.1)
+            };
+            lowered |= weighed.lowered;
+            let Some(mut score) = weighed.score else { continue };
+            usable += 1;
+            quickest = quickest.min(weighed.latency);
             // What is no number is dearer than anything; so the comparison below is total.
-            score = if score.is_nan() { f32::MAX } else { score };
-            *place = score;
-            if self.best.is_none_or(|(_, best)| score < best) {
-                self.best = Some((i, score));
+            if score.is_nan() || score > f32::MAX {
+                score = f32::MAX;
+            }
+            (*place, *queue) = (score, q);
+            if score < best.1 {
+                best = (i, score);
             }
         }
         self.scores.iter_mut().skip(answered).for_each(|place| *place = f32::INFINITY);
-        self.by_queue &= !(fastest && self.lowered); // then not all that are idle are equal
+        (self.usable, self.lowered, self.quickest) = (usable, lowered, quickest);
+        self.best = (usable > 0).then_some(best);
+        // Failing servers that are idle are not equal to the others.
+        self.by_queue = scene.policy == Policy::LeastConn || (fastest && !known && !lowered);
     }
 
     /// Requests in flight at member `i` when it was scanned.
@@ -170,6 +155,68 @@ impl Scan {
             }
         }
         &self.equals
+    }
+}
+
+/// What it takes to weigh one candidate.
+struct Weigh<'a, 'b> {
+    scene: Scene<'a>,
+    table: &'b mut Table,
+    learned: &'b Learned,
+    counted_out: bool,
+    /// The policy of predictions and penalties …
+    fastest: bool,
+    /// … and there is something to predict from.
+    known: bool,
+    /// R, once asked for.
+    slowest: Option<f32>,
+}
+
+/// What came of weighing one candidate.
+struct Weighed {
+    /// `None`: counted out, and that counts.
+    score: Option<f32>,
+    /// Predicted latency, seconds; 0 when that was not asked.
+    latency: f32,
+    /// Failing, or counted out.
+    lowered: bool,
+}
+
+impl Weigh<'_, '_> {
+    /// Weighs candidate `i` with `q` in flight, when the best so far has the score `best`.
+    #[inline(never)]
+    fn weigh(&mut self, (i, q): (usize, u32), peer: Option<&Peer>, fit: Fit, best: f32) -> Weighed {
+        let out = fit == Fit::CountedOut;
+        let failure = if self.fastest { peer.map_or(0.0, Peer::failure_level) } else { 0.0 };
+        let lowered = out || failure > LOWERED;
+        if out && !self.counted_out {
+            return Weighed { score: None, latency: 0.0, lowered };
+        }
+        let (mut score, mut latency) = (0.0, 0.0);
+        if self.known {
+            let estimate = self.table.estimate(i, q);
+            (score, latency) = (estimate.base, estimate.latency);
+            if let Some(peer) = peer {
+                score += load(peer.load_factor());
+                // Penalties only add: who is behind already cannot come first.
+                if score <= best + TIE {
+                    score += quiet(peer, q, latency * self.table.tail, self.scene.now);
+                    if failure > 0.0 {
+                        let (scene, table, counted_out) = (self.scene, &*self.table, self.counted_out);
+                        let slowest = *self.slowest.get_or_insert_with(|| slowest_idle(scene, table, counted_out));
+                        score = with_failure(score, failure, slowest);
+                    }
+                }
+            }
+        } else {
+            score += policy::base(self.scene.policy, self.table, self.learned, i, q);
+            // Before the first success an answer is the unit: who fails at once, and so is always idle, still waits.
+            score = with_failure(score, failure, 1.0);
+        }
+        if self.table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed))) {
+            score += AT_CAP;
+        }
+        Weighed { score: Some(score), latency, lowered }
     }
 }
 
