@@ -15,7 +15,7 @@ $t->conf(conf(qw(A B C)))->run;
 my $report = Labor::Model::load($t->dir, { url => $t->url, concurrency => 30, duration => '14s' }, sub {
     my ($running) = @_;
     # Two rounds of answers first.
-    wait_for { $t->stats('A')->{answers} >= 15 };
+    wait_for { my $sum = 0; $sum += $_->{answers} for values %{ $t->stats }; $sum >= 60 };
     $t->reset;
     $t->conf(conf(qw(A B C D)))->reload;
     wait_for { !$running->() } 60;
