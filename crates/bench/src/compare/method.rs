@@ -70,8 +70,15 @@ pub const METHODS: &[Method] = &[
 
 /// The methods of a run when none are named.
 const USUAL: &[&str] = &[
-    "labor", "round_robin", "least_conn", "random_two", "least_time_header", "least_time_last_byte",
-    "least_conn_1.31", "haproxy_leastconn", "first_alone",
+    "labor",
+    "round_robin",
+    "least_conn",
+    "random_two",
+    "least_time_header",
+    "least_time_last_byte",
+    "least_conn_1.31",
+    "haproxy_leastconn",
+    "first_alone",
 ];
 
 /// The methods named, or the usual ones for which there is a program.
@@ -136,7 +143,10 @@ impl Programs {
         if rustix::process::geteuid().is_root() {
             add(&mut conf, format_args!("user root;"));
         }
-        add(&mut conf, format_args!("daemon off;\nworker_processes {workers};\npid {dir}/pid;\nerror_log stderr warn;"));
+        add(
+            &mut conf,
+            format_args!("daemon off;\nworker_processes {workers};\npid {dir}/pid;\nerror_log stderr warn;"),
+        );
         add(&mut conf, format_args!("events {{ worker_connections 8192; }}\nhttp {{\n    access_log off;"));
         for path in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
             add(&mut conf, format_args!("    {path}_temp_path {dir}/{path};"));
@@ -150,7 +160,10 @@ impl Programs {
         add(&mut conf, format_args!("        keepalive {KEEPALIVE};\n        keepalive_requests 1000000;\n    }}"));
         add(&mut conf, format_args!("    server {{\n        listen unix:{dir}/listen;"));
         add(&mut conf, format_args!("        location / {{\n            proxy_pass http://u;"));
-        add(&mut conf, format_args!("            proxy_http_version 1.1;\n            proxy_set_header Connection \"\";"));
+        add(
+            &mut conf,
+            format_args!("            proxy_http_version 1.1;\n            proxy_set_header Connection \"\";"),
+        );
         add(&mut conf, format_args!("        }}\n    }}\n}}"));
         conf
     }

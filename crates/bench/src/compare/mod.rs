@@ -66,8 +66,7 @@ pub async fn run(args: Args) -> Result<()> {
 
 async fn compare(args: Rc<Args>) -> Result<()> {
     let methods = method::choose(&args.methods, &args.programs)?;
-    let scenarios =
-        args.scenarios.iter().map(|path| Scenario::read(path).map(Rc::new)).collect::<Result<Vec<_>>>()?;
+    let scenarios = args.scenarios.iter().map(|path| Scenario::read(path).map(Rc::new)).collect::<Result<Vec<_>>>()?;
     ensure!(args.workers >= 1, "--workers must be at least 1");
     let mut results: Vec<Value> = Vec::new();
     for scenario in &scenarios {

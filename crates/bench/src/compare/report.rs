@@ -27,6 +27,10 @@ pub struct Row {
     pub runs: Vec<Outcome>,
 }
 
+/// A method whose share of errors is larger than labor's by more than this is no competitor: an error that comes at once
+/// is no speed. One per cent is the bar for a server that turns to instant errors.
+const MORE_ERRORS: f64 = 0.01;
+
 type View = fn(&Outcome) -> &Figures;
 type Column = fn(&Figures) -> f64;
 
@@ -55,26 +59,34 @@ fn table(text: &mut String, scenario: &Scenario, rows: &[Row], title: &str, view
             })
             .collect();
         let (mean, p50, p99) = (cell(|f| f.mean), cell(|f| f.p50), cell(|f| f.p99));
-        let errors = cell(|f| f.errors as f64 / f.count as f64 * 100.0);
+        let errors = cell(|f| f.error_share() * 100.0);
         add(text, format_args!("| {} | {mean} | {p50} | {p99} | {errors} | {} |", row.method.name, shares.join(" / ")));
     }
     let columns: [(&str, Column); 2] = [("mean", |f| f.mean), ("p99", |f| f.p99)];
-    for (name, column) in columns {
-        if let Some((other, ratio)) = ratio(rows, view, column) {
-            add(text, format_args!("\n{name} of labor / {other} (best other): {}", spread(Some(ratio))));
+    if rows.iter().any(|row| row.method.name == "labor") {
+        for (name, column) in columns {
+            match ratio(rows, view, column) {
+                Some((other, ratio)) => {
+                    add(text, format_args!("\n{name} of labor / {other} (best other): {}", spread(Some(ratio))));
+                }
+                None => add(text, format_args!("\n{name}: no other method has as few errors")),
+            }
         }
     }
     text.push('\n');
 }
 
-/// The competitor with the smallest median, and labor's figure over its, seed by seed.
+/// The competitor with the smallest median, and labor's figure over its, seed by seed; see [`MORE_ERRORS`].
 fn ratio(rows: &[Row], view: View, column: Column) -> Option<(&'static str, Spread)> {
     let labor = rows.iter().find(|row| row.method.name == "labor")?;
-    let values = |row: &Row| row.runs.iter().map(|run| column(view(run))).collect::<Vec<_>>();
-    let median = |row: &Row| Spread::of(values(row)).map_or(f64::INFINITY, |spread| spread.median);
+    let values = |row: &Row, column: Column| row.runs.iter().map(|run| column(view(run))).collect::<Vec<_>>();
+    let middle = |row: &Row, column| Spread::of(values(row, column)).map_or(f64::INFINITY, |spread| spread.median);
+    let errors = |row| middle(row, Figures::error_share);
+    let median = |row| middle(row, column);
     let others = rows.iter().filter(|row| !row.method.first_only && !row.method.name.starts_with("labor"));
+    let others = others.filter(|row| errors(row) <= errors(labor) + MORE_ERRORS);
     let best = others.min_by(|a, b| median(a).total_cmp(&median(b)))?;
-    let ratios = values(labor).into_iter().zip(values(best)).map(|(ours, theirs)| ours / theirs);
+    let ratios = values(labor, column).into_iter().zip(values(best, column)).map(|(ours, theirs)| ours / theirs);
     Some((best.method.name, Spread::of(ratios)?))
 }
 
@@ -130,6 +142,15 @@ mod tests {
         ];
         let (other, ratio) = ratio(&rows, |run| &run.all, |figures| figures.mean).unwrap();
         assert_eq!((other, ratio), ("least_conn", Spread { median: 0.75, least: 0.5, most: 1.0 }));
+    }
+
+    #[test]
+    fn fast_errors_are_no_speed() {
+        let mut failing = row("least_conn", &[0.1]);
+        failing.runs.iter_mut().for_each(|run| run.all.errors = 5);
+        let rows = [row("labor", &[1.0]), failing, row("round_robin", &[4.0])];
+        let (other, ratio) = ratio(&rows, |run| &run.all, |figures| figures.mean).unwrap();
+        assert_eq!((other, ratio.median), ("round_robin", 0.25));
     }
 
     #[test]

@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         let parse = |text: &str| Scenario::parse("x".to_owned(), text);
-        let event = |server: &str, at: &str| format!("[[event]]\nat = \"{at}\"\nserver = \"{server}\"\nset = \"hang\"\n");
+        let event =
+            |server: &str, at: &str| format!("[[event]]\nat = \"{at}\"\nserver = \"{server}\"\nset = \"hang\"\n");
         assert_eq!(parse(&format!("{HEAD}{SERVER}{}", event("a", "2s"))).unwrap().events[0].at, Duration::from_secs(2));
         assert!(parse(HEAD).is_err(), "no server");
         assert!(parse(&format!("{HEAD}colour = 1\n{SERVER}")).is_err(), "unknown word");
