@@ -38,12 +38,14 @@ const SQUARE_CLIP: f32 = 25.0;
 const LONG_CAP: f32 = 200.0;
 /// The short mean follows as many answers as a bucket.
 const SHORT_CAP: f32 = 40.0;
-/// Share of the old level that stays after each attempt: one failure in a row of successes is forgotten after ten.
+/// Share of the old level that stays after each attempt: after three failures in a row, five successes forget them.
 const FAILURE_KEEP: f32 = 0.6;
-/// Below this the level is 0: a cost of less than a tenth of the idle latency would only keep equal servers apart.
-const FAILURE_NONE: f32 = 0.01;
+/// The level after one failure of a server that was well: most such failures are the request's and not the server's, so it
+/// costs one idle answer. That keeps a fast failing server from the next request, and an equal one hardly from any. (At 0.4,
+/// as from the second in a row on, one random failure in a hundred answers made ten busy servers a fifth slower.)
+const FAILURE_FIRST: f32 = 0.1;
 /// From this level on (two failures in a row) a server counts as failed, and starts small when it recovers.
-const FAILURE_RAMP: f32 = 0.6;
+const FAILURE_RAMP: f32 = 0.45;
 /// Above this level a server is lowered: it gets trials.
 pub const LOWERED: f32 = 0.02;
 
@@ -182,7 +184,7 @@ pub(crate) fn succeeded(peer: &Peer, group: &Group, now: Micros) {
     if peer.failure.load(Ordering::Acquire) == 0 {
         return;
     }
-    let (before, after) = level(peer, |f| if f * FAILURE_KEEP < FAILURE_NONE { 0.0 } else { f * FAILURE_KEEP });
+    let (before, after) = level(peer, |f| if f <= FAILURE_FIRST { 0.0 } else { f * FAILURE_KEEP });
     if before > LOWERED && after <= LOWERED {
         Change::Recovered.note(peer, now);
     }
@@ -195,7 +197,7 @@ pub(crate) fn succeeded(peer: &Peer, group: &Group, now: Micros) {
 /// Books a failure: the failure level rises; from the second in a row on, the server starts small when it comes back.
 pub(crate) fn failed(peer: &Peer, group: &Group, timeout: bool, now: Micros) {
     peer.timed_out.store(u32::from(timeout), Ordering::Relaxed);
-    let (before, after) = level(peer, |f| (f * FAILURE_KEEP + (1.0 - FAILURE_KEEP)).min(1.0));
+    let (before, after) = level(peer, risen);
     if before <= LOWERED {
         // Trials count from here: the one that failed just now was answer enough for a while.
         peer.last_trial.store(now, Ordering::Release);
@@ -206,6 +208,11 @@ pub(crate) fn failed(peer: &Peer, group: &Group, timeout: bool, now: Micros) {
         peer.answers.store(0, Ordering::Release);
     }
     group.evidence.fetch_add(1, Ordering::Release);
+}
+
+/// The failure level one failure after `f`.
+fn risen(f: f32) -> f32 {
+    if f <= 0.0 { FAILURE_FIRST } else { (f * FAILURE_KEEP + (1.0 - FAILURE_KEEP)).min(1.0) }
 }
 
 /// Changes the failure level; returns it before and after.

@@ -136,7 +136,7 @@ fn two_failures_both_raise_the_level() {
         };
         evidence::failed(&peer, &group, false, SECOND);
         other.join().unwrap();
-        assert!((peer.failure_level() - 0.64).abs() < 1e-6);
+        assert!((peer.failure_level() - 0.46).abs() < 1e-6);
     });
 }
 
