@@ -17,11 +17,16 @@ $t->conf(<<"EOC")->run;
     upstream large { labor; server %%ADDR_C%%; server %%ADDR_D%%; }
     upstream full { $zone labor; server %%ADDR_E%% max_conns=2; server %%ADDR_F%% max_conns=2; server %%ADDR_G%%; }
     server {
-        # No room for an answer in the kernel: a slow client is felt at once.
-        listen %%LISTEN%% sndbuf=32k;
+        listen %%LISTEN%%;
         location /stream { proxy_pass http://stream; proxy_buffering off; }
-        location /large { proxy_pass http://large; proxy_max_temp_file_size 0; }
+        # Room for a whole answer: no client is slow here.
+        location /large { proxy_pass http://large; proxy_buffers 32 64k; }
         location /full { proxy_pass http://full; }
+    }
+    # And little room here.
+    server {
+        listen 127.0.0.1:%%PORT_slow%% sndbuf=32k;
+        location / { proxy_pass http://large; proxy_max_temp_file_size 0; }
     }
 EOC
 
@@ -31,7 +36,8 @@ cmp_ok $report->{servers}{A}{share}, '>', 0.8, 'the server that begins soonest h
 
 # C is known to be fast; then its clients read slowly; and it stays the best.
 $t->load(path => '/large', concurrency => 2, requests => 60);
-$t->load(path => '/large', concurrency => 8, requests => 16, read_rate => 1_000_000);
+my $slow = 'http://127.0.0.1:' . $t->port('slow') . '/';
+$t->load(url => $slow, concurrency => 8, requests => 16, read_rate => 1_000_000);
 $report = $t->load(path => '/large', concurrency => 1, requests => 60);
 cmp_ok $report->{servers}{C}{share}, '>', 0.8, 'slow clients do not lower a server' or diag explain $report->{servers};
 
