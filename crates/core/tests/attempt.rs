@@ -94,7 +94,7 @@ fn a_failure_gives_no_sample_however_fast() {
     let attempt = begin(&mut world);
     world.now += 10 * MS;
     world.finish(attempt, Outcome::Pass);
-    assert!((world.peers[0].failure_level() - 0.384).abs() < 1e-6);
+    assert!((world.peers[0].failure_level() - 0.276).abs() < 1e-6);
     assert_eq!(world.peers[0].timed_out.load(Relaxed), 0);
 }
 
