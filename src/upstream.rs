@@ -39,6 +39,8 @@ pub struct PeerData {
     /// Saved at the start: an internal redirect gives the request another one while this attempt is still to be freed.
     upstream: *mut ngx_http_upstream_t,
     us: *mut ngx_http_upstream_srv_conf_t,
+    /// This worker's lists of the upstream; null when there are none.
+    lists: *mut Lists,
     primary: *mut ngx_http_upstream_rr_peers_t,
     tried: Tried,
     attempt: Option<Attempt>,
@@ -63,6 +65,12 @@ impl PeerData {
         (!list.is_null()).then_some(list)
     }
 
+    /// This worker's lists of the upstream.
+    fn lists<'a>(&self) -> Option<&'a mut Lists> {
+        // SAFETY: as for [`lists`], which found them.
+        unsafe { self.lists.as_mut() }
+    }
+
     /// The upstream's name.
     fn host(&self) -> &'static [u8] {
         // SAFETY: the name lives as long as the configuration, which outlives its requests; it is used for hashing at once.
@@ -71,7 +79,8 @@ impl PeerData {
 
     /// The response header is there: in header mode, and for tunnels, this is what is measured.
     fn header(&mut self, status: ngx_uint_t, now: Micros) {
-        let (Some(attempt), Some(lists), Some(view)) = (self.attempt.as_mut(), lists(self.us), zone::view()) else {
+        let lists = self.lists();
+        let (Some(attempt), Some(lists), Some(view)) = (self.attempt.as_mut(), lists, zone::view()) else {
             return;
         };
         if self.header_seen {
@@ -94,7 +103,7 @@ impl PeerData {
         if let Some(status) = header {
             self.header(ngx_uint_t::from(status), now);
         }
-        let (Some(attempt), Some(lists), Some(view)) = (self.attempt.take(), lists(self.us), zone::view()) else {
+        let (Some(attempt), Some(lists), Some(view)) = (self.attempt.take(), self.lists(), zone::view()) else {
             return state;
         };
         let list = lists.get(self.backup);
@@ -200,6 +209,7 @@ unsafe extern "C" fn init(r: *mut ngx_http_request_t, us: *mut ngx_http_upstream
             request: r,
             upstream: u,
             us,
+            lists: lists(us).map_or(core::ptr::null_mut(), |lists| &raw mut *lists),
             primary: (*us).peer.data.cast(),
             tried: Tried::new(),
             attempt: None,

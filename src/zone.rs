@@ -18,7 +18,7 @@ use std::thread::LocalKey;
 
 use labor_core::slots::{self, Record};
 use labor_core::time::{Micros, SECOND, since};
-use labor_core::{Group, Peer, Shared};
+use labor_core::{Cell, Group, Peer, Shared};
 use nginx_sys::{NGX_LOG_WARN, ngx_cycle_t, ngx_log_t};
 use ngx::ngx_log_error;
 
@@ -50,10 +50,15 @@ thread_local! {
     static EPOCH: Slot<u32> = const { Slot::new(0) };
 }
 
-/// The shared memory as this worker uses it.
+/// The shared memory as this worker uses it. A word, since every step of a request carries it.
 #[derive(Clone, Copy)]
-pub struct View {
+pub struct View(&'static Mapped);
+
+/// What a view is of.
+struct Mapped {
     map: Map,
+    /// This worker's row of cells.
+    cells: &'static [Cell],
     /// This worker's slot; none when all were taken, and then nothing is counted or learned.
     worker: Option<usize>,
     /// Size of the whole zone, bytes.
@@ -73,14 +78,18 @@ pub fn attach(cycle: *mut ngx_cycle_t, claim: impl FnOnce(&Map) -> Option<usize>
     let view = unsafe {
         create::find(cycle).and_then(|zone| {
             let map = create::mapped(zone)?;
-            Some(View { map, worker: claim(&map), size: zone.shm.size, log: (*cycle).log })
+            let worker = claim(&map);
+            let cells = worker.map_or(&[] as &[_], |w| map.row(w));
+            // Kept for good: a process does this once, a single process without a master once per configuration.
+            let mapped = Mapped { map, cells, worker, size: zone.shm.size, log: (*cycle).log };
+            Some(View(Box::leak(Box::new(mapped))))
         })
     };
     PEERS.with(Listed::clear);
     GROUPS.with(Listed::clear);
     RECENT.with(Recent::clear);
     if let Some(view) = &view {
-        RECENT.with(|r| r.note(view.map.peers, crate::worker::now()));
+        RECENT.with(|r| r.note(view.0.map.peers, crate::worker::now()));
     }
     EPOCH.set(EPOCH.get().wrapping_add(1));
     VIEW.set(view);
@@ -100,18 +109,18 @@ pub fn epoch() -> u32 {
 impl View {
     /// Finds or claims the record of a list (`labor_core::key::group_key`); `None` when the zone is full.
     pub fn group(&self, key: u64, now: Micros) -> Option<u32> {
-        let claimed = slots::claim(self.map.groups, &self.map.header.group_reach, key, now);
+        let claimed = slots::claim(self.0.map.groups, &self.0.map.header.group_reach, key, now);
         Self::book(&GROUPS, claimed, key)
     }
 
     /// Finds or claims a server's record (`labor_core::key::peer_key`) and confirms it from now on. In a full zone the server
     /// that has been gone for longest makes room; `None` when there is none such.
     pub fn peer(&self, key: u64, now: Micros) -> Option<u32> {
-        let claim = || slots::claim(self.map.peers, &self.map.header.peer_reach, key, now);
+        let claim = || slots::claim(self.0.map.peers, &self.0.map.header.peer_reach, key, now);
         let claimed = claim().or_else(|| {
             // A second look within the same second finds the same servers.
             let look = PEERS.with(Listed::refused) == 0;
-            look.then(|| slots::evict(self.map.peers, REPLACEABLE, now, |i| self.map.idle(i))).flatten()?;
+            look.then(|| slots::evict(self.0.map.peers, REPLACEABLE, now, |i| self.0.map.idle(i))).flatten()?;
             claim()
         });
         Self::book(&PEERS, claimed, key)
@@ -132,26 +141,26 @@ impl View {
 
     /// What a pick in the list of `group` sees. Without a group, or without a worker slot, nothing is counted or learned.
     pub fn shared(&self, group: Option<u32>) -> Shared<'static> {
-        let cells = self.worker.map_or(&[] as &[_], |w| self.map.row(w));
-        match group.and_then(|g| self.map.groups.get(g as usize)) {
-            Some(group) => Shared { group, peers: self.map.peers, cells },
+        let cells = self.0.cells;
+        match group.and_then(|g| self.0.map.groups.get(g as usize)) {
+            Some(group) => Shared { group, peers: self.0.map.peers, cells },
             None => Shared { group: &NOTHING, peers: &[], cells: &[] },
         }
     }
 
     /// The record of a server, if it has one.
     pub fn known(&self, key: u64) -> Option<u32> {
-        slots::find(self.map.peers, &self.map.header.peer_reach, slots::usable_key(key))
+        slots::find(self.0.map.peers, &self.0.map.header.peer_reach, slots::usable_key(key))
     }
 
     /// The record of a list, if it has one.
     pub fn known_group(&self, key: u64) -> Option<u32> {
-        slots::find(self.map.groups, &self.map.header.group_reach, slots::usable_key(key))
+        slots::find(self.0.map.groups, &self.0.map.header.group_reach, slots::usable_key(key))
     }
 
     /// What is known of the server of `slot`.
     pub fn record(&self, slot: u32) -> Option<&'static Peer> {
-        self.map.peers.get(slot as usize)
+        self.0.map.peers.get(slot as usize)
     }
 
     /// Requests sent to the server of `slot` in the last 10 to 20 seconds, by all workers.
@@ -161,37 +170,38 @@ impl View {
 
     /// The memory itself, for the workers' housekeeping and for status pages.
     pub fn map(&self) -> &Map {
-        &self.map
+        &self.0.map
     }
 
     /// This worker's slot.
     pub fn worker(&self) -> Option<usize> {
-        self.worker
+        self.0.worker
     }
 
     /// Figures of the zone.
     pub fn usage(&self) -> Usage {
         let taken = |key: &AtomicU64| key.load(Ordering::Relaxed) != 0;
         Usage {
-            size: self.size,
-            peers: self.map.peers.iter().filter(|p| taken(p.key())).count(),
-            peers_max: self.map.peers.len(),
-            groups: self.map.groups.iter().filter(|g| taken(g.key())).count(),
-            workers: self.map.workers.iter().filter(|w| taken(w)).count(),
-            workers_max: self.map.workers.len(),
-            configurations: self.map.header.configurations.load(Ordering::Relaxed),
+            size: self.0.size,
+            peers: self.0.map.peers.iter().filter(|p| taken(p.key())).count(),
+            peers_max: self.0.map.peers.len(),
+            groups: self.0.map.groups.iter().filter(|g| taken(g.key())).count(),
+            workers: self.0.map.workers.iter().filter(|w| taken(w)).count(),
+            workers_max: self.0.map.workers.len(),
+            configurations: self.0.map.header.configurations.load(Ordering::Relaxed),
         }
     }
 
     /// Once a second: confirms what this worker lists, frees what nobody has confirmed for long.
     pub fn tend(&self, now: Micros) {
-        let lost = PEERS.with(|l| l.confirm(self.map.peers, now)) | GROUPS.with(|l| l.confirm(self.map.groups, now));
+        let lost =
+            PEERS.with(|l| l.confirm(self.0.map.peers, now)) | GROUPS.with(|l| l.confirm(self.0.map.groups, now));
         if lost {
             EPOCH.set(EPOCH.get().wrapping_add(1));
         }
-        slots::expire(self.map.peers, GONE, now, |i| self.map.idle(i));
-        slots::expire(self.map.groups, GONE, now, |_| true);
-        RECENT.with(|r| r.note(self.map.peers, now));
+        slots::expire(self.0.map.peers, GONE, now, |i| self.0.map.idle(i));
+        slots::expire(self.0.map.groups, GONE, now, |_| true);
+        RECENT.with(|r| r.note(self.0.map.peers, now));
         let refused = PEERS.with(Listed::forgive).max(GROUPS.with(Listed::forgive));
         if refused > 0 {
             self.warn_full(refused, now);
@@ -200,14 +210,14 @@ impl View {
 
     /// Says at most once a minute, over all workers, that `refused` servers of this one found no room.
     fn warn_full(&self, refused: u32, now: Micros) {
-        let warned = &self.map.header.warned;
+        let warned = &self.0.map.header.warned;
         let last = warned.load(Ordering::Acquire);
         let due = last == 0 || since(last, now) >= WARN_EVERY;
         if due && warned.compare_exchange(last, now, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             let usage = self.usage();
             ngx_log_error!(
                 NGX_LOG_WARN,
-                self.log,
+                self.0.log,
                 "labor: zone is full ({} bytes): {} servers known, {} possible; learning is off for {refused} servers of this \
                  worker; raise \"labor_zone\"",
                 usage.size,

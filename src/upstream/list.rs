@@ -138,26 +138,28 @@ impl List {
         None
     }
 
-    /// Notes how every server stands. Within memory that `refresh` reserved.
+    /// Notes how every server stands. The servers are those of the last reading, which the list's counter says are still there:
+    /// going along nginx's links again would wait for one after the other.
     fn stand(&mut self, list: &RrPeers, scan: &Scan<'_>) {
-        self.candidates.clear();
-        self.peers.clear();
-        let single = list.single();
+        let (single, first) = (list.single(), scan.tried.is_empty());
         let shared = scan.view.shared(self.group);
-        for ((peer, key), member) in list.iter().zip(&self.keys).zip(self.balancer.members()) {
-            let fit = if peer.down() != 0
+        let servers = self.peers.iter().zip(&self.keys);
+        let places = self.candidates.iter_mut().zip(self.balancer.members());
+        for ((peer, key), (candidate, member)) in servers.zip(places) {
+            let unfit = peer.down() != 0
                 || peer.weight() <= 0
-                || full(peer, shared, member.slot)
-                || scan.tried.contains(*key)
-            {
+                || (peer.max_conns() != 0 && full(*peer, shared, member.slot))
+                || (!first && scan.tried.contains(*key));
+            candidate.fit = if unfit {
                 Fit::Unfit
             } else if !single && peer.counted_out(scan.time) {
                 Fit::CountedOut
             } else {
                 Fit::Usable
             };
-            self.candidates.push(Candidate { fit, conns: u32::try_from(peer.conns()).unwrap_or(u32::MAX) });
-            self.peers.push(peer);
+            if member.slot.is_none() {
+                candidate.conns = u32::try_from(peer.conns()).unwrap_or(u32::MAX);
+            }
         }
     }
 
@@ -250,6 +252,8 @@ impl List {
                 entry.ordinal = equal.1;
             }
         }
+        self.peers.extend(list.iter().take(number));
+        self.candidates.extend(self.peers.iter().map(|_| Candidate { fit: Fit::Unfit, conns: 0 }));
         for (peer, entry) in list.iter().zip(&mut self.entries).filter(|(_, entry)| entry.ordinal > 0) {
             entry.key = key(peer, entry.ordinal);
         }

@@ -54,7 +54,7 @@ pub fn select(data: &mut PeerData, pc: &mut ngx_peer_connection_t) -> Selected {
 /// Asks one list until it has nobody or its answer could be taken.
 fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask: Ask, backup: bool) -> Selected {
     let Some(raw) = data.list(backup) else { return Selected::Busy };
-    let Some(lists) = super::lists(data.us) else { return Selected::Unavailable };
+    let Some(lists) = data.lists() else { return Selected::Unavailable };
     let list = lists.get(backup);
     let now = worker::now();
     let request = Request { first: data.tried.is_empty(), safe: data.safe, backup };
