@@ -35,27 +35,33 @@ fn centre(bucket: usize) -> f64 {
     first + (width - 1.0) / 2.0
 }
 
-/// The axis of curves: the buckets' centres and their ln(x + 1).
+/// The axis of curves: the buckets' centres, their ln(x + 1), and how far each is from the one before on that scale.
 #[derive(Clone, Debug)]
 pub struct Axis {
     x: Values,
     u: Values,
+    steps: Values,
 }
 
 impl Default for Axis {
     fn default() -> Self {
         let x = core::array::from_fn(centre);
-        Self { x, u: x.map(f64::ln_1p) }
+        let u = x.map(f64::ln_1p);
+        let mut before = 0.0;
+        Self { x, u, steps: u.map(|here| here - core::mem::replace(&mut before, here)) }
     }
 }
 
 impl Axis {
     /// ln((c_j + 1)/(c_{j−1} + 1)), 0 for the first bucket.
     pub fn step(&self, j: usize) -> f64 {
-        match (self.u.get(j), j.checked_sub(1).and_then(|i| self.u.get(i))) {
-            (Some(here), Some(before)) => here - before,
-            _ => 0.0,
-        }
+        self.steps.get(j).copied().unwrap_or(0.0)
+    }
+
+    /// How far bucket `to` is from the one before bucket `from` ≥ 1, in ln(x + 1).
+    fn way(&self, from: usize, to: usize) -> f64 {
+        let at = |j: usize| self.u.get(j).copied().unwrap_or(0.0);
+        at(to) - at(from.saturating_sub(1))
     }
 
     /// The centre of bucket `j`; beyond the last bucket, the last one's.
@@ -123,6 +129,10 @@ impl Points {
 
 /// Weighted isotonic regression in place (pool adjacent violators; Barlow et al., 1972). Weights of 0 follow the others.
 pub fn isotonic(values: &mut Values, weights: &Values) {
+    // Most curves are monotone as they come.
+    if values.is_sorted() {
+        return;
+    }
     // Blocks of (mean, weight, length), merged while they fall.
     let mut blocks = [(0.0f64, 0.0f64, 0usize); BUCKETS];
     let mut n = 0usize;
@@ -178,8 +188,7 @@ pub fn fit(axis: &Axis, points: &Points, prior: Prior<'_>) -> Values {
             (Some(before), None) => Some(before + axis.step(j)),
             (Some(before), Some(target)) => {
                 let rule = before + axis.step(j);
-                let way: f64 = (j..=next).map(|k| axis.step(k)).sum();
-                let line = before + (target - before).max(0.0) * axis.step(j) / way;
+                let line = before + (target - before).max(0.0) * axis.step(j) / axis.way(j, next);
                 Some((above * line + RULE_WEIGHT * rule) / (above + RULE_WEIGHT))
             }
         };
@@ -213,6 +222,10 @@ fn bounds(points: &Points) -> Values {
     let mut compact = [0.0; BUCKETS];
     let mut weights = [0.0; BUCKETS];
     let used = |e: f64| e >= NO_EVIDENCE;
+    let means = points.e.iter().zip(&points.m).filter(|&(&e, _)| used(e)).map(|(_, m)| m);
+    if means.is_sorted() {
+        return points.m;
+    }
     let evidence = points.e.iter().zip(&points.m).filter(|&(&e, _)| used(e));
     let mut last = 0.0;
     let mut n = 0;

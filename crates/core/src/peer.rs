@@ -90,9 +90,10 @@ impl Peer {
         f32::from_bits(self.failure.load(Ordering::Acquire))
     }
 
-    /// Neither failing nor asking for more or less than its share.
-    pub(crate) fn is_well(&self) -> bool {
-        self.failure.load(Ordering::Acquire) | self.load.load(Ordering::Relaxed) == 0
+    /// Nothing in flight, not failing, and asking for neither more nor less than its share.
+    pub(crate) fn is_idle_and_well(&self) -> bool {
+        let marks = self.failure.load(Ordering::Acquire) | self.load.load(Ordering::Relaxed);
+        marks == 0 && self.q.load(Ordering::Acquire) <= 0
     }
 
     /// Load-report factor g, 0.1–2; 1 without a report. Below 1 the server asks for less.

@@ -12,7 +12,7 @@ use crate::policy::{self, Learned};
 use crate::report::Change;
 use crate::score::{AT_CAP, TIE, cap, load, silence, with_failure};
 use crate::sync::Ordering;
-use crate::table::Table;
+use crate::table::{Estimate, Table};
 use crate::time::{Micros, seconds, since};
 
 /// A silence of this much (ln 2: the score is doubled) is told as a change.
@@ -75,41 +75,83 @@ impl Scan {
         // Kept apart from `self`: what is in registers need not be written for every candidate.
         let (mut usable, mut lowered, mut best) = (0, false, (0, f32::INFINITY));
         let mut quickest = if known { f32::INFINITY } else { 0.0 };
-        let entries = scene.members.iter().zip(scene.candidates);
-        let (answered, places) = (entries.len(), self.scores.iter_mut().zip(&mut self.queues));
-        for (i, ((member, candidate), (place, queue))) in entries.zip(places).enumerate() {
-            *place = f32::INFINITY;
-            if candidate.fit == Fit::Unfit || member.weight == 0 {
-                continue;
+        let answered = scene.members.len().min(scene.candidates.len()).min(self.scores.len());
+        self.scores.fill(f32::INFINITY);
+        let mut next = 0;
+        while next < answered {
+            // A run of the plain ones, then one that is not.
+            if known {
+                let run = self.plain(scene, weigh.table.idle(), next, (&mut best, &mut quickest));
+                (next, usable) = (run.end, usable + run.usable);
             }
+            let Some((member, candidate)) = scene.entry(next) else {
+                next += 1;
+                continue;
+            };
             let peer = scene.shared.peer(member.slot);
             let q = peer.map_or(candidate.conns, Peer::queue);
-            // Most servers of a long list: idle and well, so that nothing is added to the base score.
-            let plain = known && q == 0 && candidate.fit == Fit::Usable && peer.is_some_and(Peer::is_well);
-            let weighed = if plain {
-                let estimate = weigh.table.estimate(i, 0);
-                Weighed { score: Some(estimate.base), latency: estimate.latency, lowered: false }
-            } else {
-                weigh.weigh((i, q), peer, candidate.fit, best.1)
-            };
+            let weighed = weigh.weigh((next, q), peer, candidate.fit, best.1);
             lowered |= weighed.lowered;
-            let Some(mut score) = weighed.score else { continue };
-            usable += 1;
-            quickest = quickest.min(weighed.latency);
-            // What is no number is dearer than anything; so the comparison below is total.
-            if score.is_nan() || score > f32::MAX {
-                score = f32::MAX;
+            if let Some(score) = weighed.score {
+                // What is no number is dearer than anything; so the comparison below is total.
+                let score = if score <= f32::MAX { score } else { f32::MAX };
+                usable += 1;
+                quickest = quickest.min(weighed.latency);
+                if score < best.1 {
+                    best = (next, score);
+                }
+                self.note(next, score, q);
             }
-            (*place, *queue) = (score, q);
-            if score < best.1 {
-                best = (i, score);
-            }
+            next += 1;
         }
-        self.scores.iter_mut().skip(answered).for_each(|place| *place = f32::INFINITY);
         (self.usable, self.lowered, self.quickest) = (usable, lowered, quickest);
         self.best = (usable > 0).then_some(best);
         // Failing servers that are idle are not equal to the others.
         self.by_queue = scene.policy == Policy::LeastConn || (fastest && !known && !lowered);
+    }
+
+    /// Weighs candidates from `from` on while they are idle and well, as most of a long list are: to them nothing is added
+    /// beyond what they are expected to take when `idle`. The unfit are passed over.
+    fn plain(
+        &mut self,
+        scene: Scene<'_>,
+        idle: &[Estimate],
+        from: usize,
+        (best, quickest): (&mut (usize, f32), &mut f32),
+    ) -> Run {
+        let mut run = Run { end: from, usable: 0 };
+        let ((mut first, mut least), mut soonest) = (*best, *quickest);
+        let entries = rest(scene.members, from).iter().zip(rest(scene.candidates, from)).zip(rest(idle, from));
+        let scores = self.scores.get_mut(from..).unwrap_or_default();
+        let places = scores.iter_mut().zip(self.queues.get_mut(from..).unwrap_or_default());
+        for (((member, candidate), estimate), (place, queue)) in entries.zip(places) {
+            if candidate.fit == Fit::Unfit || member.weight == 0 {
+                run.end += 1;
+                continue;
+            }
+            let Some(peer) = scene.shared.peer(member.slot) else { break };
+            // What has not been asked for since the last build is no number.
+            if candidate.fit != Fit::Usable || !peer.is_idle_and_well() || estimate.base.is_nan() {
+                break;
+            }
+            (*place, *queue) = (estimate.base, 0);
+            if estimate.latency < soonest {
+                soonest = estimate.latency;
+            }
+            if estimate.base < least {
+                (first, least) = (run.end, estimate.base);
+            }
+            run.usable += 1;
+            run.end += 1;
+        }
+        (*best, *quickest) = ((first, least), soonest);
+        run
+    }
+
+    fn note(&mut self, i: usize, score: f32, q: u32) {
+        if let (Some(place), Some(queue)) = (self.scores.get_mut(i), self.queues.get_mut(i)) {
+            (*place, *queue) = (score, q);
+        }
     }
 
     /// Requests in flight at member `i` when it was scanned.
@@ -156,6 +198,16 @@ impl Scan {
         }
         &self.equals
     }
+}
+
+fn rest<T>(all: &[T], from: usize) -> &[T] {
+    all.get(from..).unwrap_or_default()
+}
+
+/// Candidates in a row that were weighed at once.
+struct Run {
+    end: usize,
+    usable: usize,
 }
 
 /// What it takes to weigh one candidate.

@@ -103,6 +103,11 @@ impl Table {
         }
     }
 
+    /// The same for idle members, as far as asked for since the last build; nothing while nothing is known.
+    pub(crate) fn idle(&self) -> &[Estimate] {
+        self.memo.get(..self.rows.len()).filter(|_| !self.blank).unwrap_or(&[])
+    }
+
     #[cold]
     #[inline(never)]
     fn compute(&mut self, i: usize, q: u32) -> Estimate {
