@@ -1,6 +1,6 @@
 # O38: a name whose addresses change all the time, and a small zone: new addresses are served though there is no room to
 # learn about them, the log says so once a minute, and nothing grows.
-# fails when a full zone refuses service or warns each time; checked with REPLACEABLE and WARN_EVERY (src/zone.rs) at 0.
+# fails when a full zone warns each time: checked with WARN_EVERY (src/zone.rs) at 0; and when it refuses service.
 use strict;
 use warnings;
 use Labor::Test;
@@ -44,7 +44,7 @@ is $bad, 0, 'every request was answered';
 $zone = $t->status->{zone};
 cmp_ok $zone->{peers_used}, '<=', $zone->{peers_max}, 'no more records than fit' or diag explain $zone;
 my @warnings = grep { /labor: zone is full/ } split /\n/, $t->error_log;
-is scalar @warnings, 1, 'one warning a minute' or diag explain \@warnings;
+ok @warnings && @warnings <= 1 + (time - $^T) / 60, 'one warning a minute' or diag explain \@warnings;
 my $growth = resident($t->workers) - $before;
 cmp_ok $growth, '<', 2048 * $t->workers, 'memory does not grow with the addresses that went' or diag "$growth kB";
 
