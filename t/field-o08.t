@@ -14,7 +14,7 @@ EOC
 
 # What waits at A is seen from outside: its connections.
 my $most = 0;
-my $report = Labor::Model::load($t->dir, { url => $t->url, concurrency => 20, duration => '6s' }, sub {
+my $report = $t->load(concurrency => 20, duration => '6s', meanwhile => sub {
     my ($running) = @_;
     wait_for { my $now = $t->stats('A')->{open_connections}; $most = $now if $now > $most; !$running->() } 60;
 });

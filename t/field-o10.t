@@ -12,7 +12,7 @@ sub conf {
 }
 
 $t->conf(conf(qw(A B C)))->run;
-my $report = Labor::Model::load($t->dir, { url => $t->url, concurrency => 30, duration => '14s' }, sub {
+my $report = $t->load(concurrency => 30, duration => '14s', meanwhile => sub {
     my ($running) = @_;
     # Two rounds of answers first.
     wait_for { my $sum = 0; $sum += $_->{answers} for values %{ $t->stats }; $sum >= 60 };

@@ -19,7 +19,7 @@ EOC
 eventually { $t->get('/')->status == 200 } 'the name is resolved';
 
 my $changes = 0;
-my $report = Labor::Model::load($t->dir, { url => $t->url, rate => 200, duration => '10s' }, sub {
+my $report = $t->load(rate => 200, duration => '10s', meanwhile => sub {
     my ($running) = @_;
     until (wait_for { !$running->() } 2) { $t->dns('app.test' => [++$changes % 2 ? '127.0.0.3' : '127.0.0.2']) }
 });
