@@ -1,7 +1,7 @@
 # T06: a server that vanished from the network: it takes requests and never answers, or does not even accept connections.
 # Requests in flight speak against it before anything times out.
 # nginx itself does not count failures here (max_fails=0), so that it is not its merit.
-# fails with: policy=least_conn (new victims whenever a time-out has made room again).
+# fails with: policy=round_robin (every client is caught again and again; least_conn loses one every two seconds).
 # alone
 use strict;
 use warnings;
