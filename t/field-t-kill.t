@@ -1,5 +1,5 @@
 # A worker is killed at any moment with requests in flight: nothing stays locked, no request stays counted, the others serve on.
-# fails with: policy and settings do not matter; without the audit of src/worker/audit.rs "in flight" stays above 0.
+# fails with: a worker that does not take over what dead ones had counted (not tried by a switch: there is none).
 use strict;
 use warnings;
 use Labor::Test;

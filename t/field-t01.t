@@ -1,6 +1,6 @@
 # T01: a server that fails at once must not look like the fastest one. The answers are passed on as they are, so nginx itself
 # counts every attempt as a success.
-# fails with: policy=least_conn (A has most of the requests); failure=418 (500 is no failure: the same).
+# fails with: policy=least_conn (A has most of the requests).
 use strict;
 use warnings;
 use Labor::Test;

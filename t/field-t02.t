@@ -1,5 +1,5 @@
 # T02: a server that had a few slow answers early must be forgiven soon after it became fast.
-# fails with: explore=off (A gets nothing any more); policy=round_robin (half of the requests).
+# fails with: explore=off (A gets nothing any more).
 # alone
 use strict;
 use warnings;

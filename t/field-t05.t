@@ -1,6 +1,5 @@
 # T05: a changed list of servers or a reload must not throw away what is known.
-# fails with: labor_zone of another size at each reload would still carry over; policy=round_robin fails the shares, another
-# name of the upstream at the first reload (nothing is known of it) fails "as before".
+# fails with: policy=round_robin (the first requests are spread evenly).
 use strict;
 use warnings;
 use Labor::Test;

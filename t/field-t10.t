@@ -1,6 +1,6 @@
 # T10: a server that was down and came back is used again, and then the same with the other one: nothing but a restart or the
 # failure of all must not be needed.
-# fails with: "server A down" (never used again); explore and trials have no switch to break.
+# fails with: "server A down" (never used again).
 use strict;
 use warnings;
 use Labor::Test;

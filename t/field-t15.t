@@ -1,5 +1,5 @@
 # T15: two equal servers whose response time depends on their load share it evenly and calmly: no swings, no frozen ratio.
-# fails with: a third server or per_inflight=1ms on one of them (shares leave 40 to 60 %).
+# fails with: per_inflight=1ms on one of them (shares leave 40 to 60 %).
 # alone
 use strict;
 use warnings;
