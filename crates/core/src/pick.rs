@@ -18,6 +18,9 @@ use crate::time::{Micros, seconds, since};
 /// A silence of this much (ln 2: the score is doubled) is told as a change.
 const TELLING: f32 = core::f32::consts::LN_2;
 
+/// From this many servers on most are idle at most times, and it pays to look for runs of them.
+const LONG: usize = 16;
+
 /// What a scan reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
@@ -80,7 +83,7 @@ impl Scan {
         let mut next = 0;
         while next < answered {
             // A run of the plain ones, then one that is not.
-            if known {
+            if known && answered >= LONG {
                 let run = self.plain(scene, weigh.table.idle(), next, (&mut best, &mut quickest));
                 (next, usable) = (run.end, usable + run.usable);
             }
