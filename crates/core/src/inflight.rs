@@ -53,11 +53,20 @@ impl<'a> Shared<'a> {
 }
 
 /// Runs `change` between two steps of the cell's sequence number.
+///
+/// A cell has one writer, so that what is in it changes by plain stores: locked instructions are most of what counting costs.
 fn marked<T>(cell: &Cell, change: impl FnOnce() -> T) -> T {
-    cell.seq.fetch_add(1, Ordering::AcqRel);
+    let seq = cell.seq.load(Ordering::Relaxed);
+    cell.seq.store(seq.wrapping_add(1), Ordering::Release);
     let result = change();
-    cell.seq.fetch_add(1, Ordering::AcqRel);
+    cell.seq.store(seq.wrapping_add(2), Ordering::Release);
     result
+}
+
+/// Adds `change` to the cell's own part and then to the server's total; returns the total that was there before.
+fn count(part: &AtomicI32, total: &AtomicI32, change: i32) -> i32 {
+    part.store(part.load(Ordering::Relaxed).wrapping_add(change), Ordering::Release);
+    total.fetch_add(change, Ordering::AcqRel)
 }
 
 /// Takes place `q` and `conns` at a server for this worker; returns the queue that was there before.
@@ -65,28 +74,20 @@ fn marked<T>(cell: &Cell, change: impl FnOnce() -> T) -> T {
 /// Cell first: a death in between leaves a cell that is zeroed, not a total that nobody owns.
 pub(crate) fn take(cell: &Cell, peer: &Peer) -> i32 {
     marked(cell, || {
-        cell.q.fetch_add(1, Ordering::AcqRel);
-        let before = peer.q.fetch_add(1, Ordering::AcqRel);
-        cell.conns.fetch_add(1, Ordering::AcqRel);
-        peer.conns.fetch_add(1, Ordering::AcqRel);
+        let before = count(&cell.q, &peer.q, 1);
+        count(&cell.conns, &peer.conns, 1);
         before
     })
 }
 
 /// Gives the place in the queue back.
 pub(crate) fn release_q(cell: &Cell, peer: &Peer) {
-    marked(cell, || {
-        cell.q.fetch_sub(1, Ordering::AcqRel);
-        peer.q.fetch_sub(1, Ordering::AcqRel);
-    });
+    marked(cell, || count(&cell.q, &peer.q, -1));
 }
 
 /// Gives the connection back.
 pub(crate) fn release_conns(cell: &Cell, peer: &Peer) {
-    marked(cell, || {
-        cell.conns.fetch_sub(1, Ordering::AcqRel);
-        peer.conns.fetch_sub(1, Ordering::AcqRel);
-    });
+    marked(cell, || count(&cell.conns, &peer.conns, -1));
 }
 
 /// Zeroes the cells of a dead worker and resets `peer`'s totals to the sums over all workers' cells at its slot.
