@@ -67,7 +67,7 @@ impl Scan {
         self.queues.clear();
         self.queues.resize(count, 0);
         self.equals.clear();
-        self.equals.reserve(count);
+        self.equals.resize(count, 0);
     }
 
     /// Looks at everybody; those whom nginx counts out are usable only when `counted_out`.
@@ -114,7 +114,9 @@ impl Scan {
     }
 
     /// Weighs candidates from `from` on while they are idle and well, as most of a long list are: to them nothing is added
-    /// beyond what they are expected to take when `idle`. The unfit are passed over.
+    /// beyond what they are expected to take when `idle`. The unfit are passed over. On its own, so that the loop has all
+    /// registers.
+    #[inline(never)]
     fn plain(
         &mut self,
         scene: Scene<'_>,
@@ -180,26 +182,27 @@ impl Scan {
 
     /// Those among the tied who have the least q/weight, in order.
     pub(crate) fn equals(&mut self, members: &[Member]) -> &[u32] {
-        self.equals.clear();
         let Some((best, least)) = self.best else { return &[] };
         let idle = self.by_queue && self.queue(best) == 0;
-        let (bar, mut emptiest) = (least + TIE, None);
+        let (bar, mut emptiest, mut count) = (least + TIE, None, 0);
         for (i, ((&score, &q), member)) in (0u32..).zip(self.scores.iter().zip(&self.queues).zip(members)) {
             if if idle { q > 0 || score >= AT_CAP } else { score > bar } {
                 continue;
             }
             let load = (q, member.weight);
-            match emptiest.map_or(core::cmp::Ordering::Less, |known| compare(load, known)) {
-                core::cmp::Ordering::Less => {
-                    emptiest = Some(load);
-                    self.equals.clear();
-                    self.equals.push(i);
+            if emptiest != Some(load) {
+                match emptiest.map_or(core::cmp::Ordering::Less, |known| compare(load, known)) {
+                    core::cmp::Ordering::Less => (emptiest, count) = (Some(load), 0),
+                    core::cmp::Ordering::Equal => {}
+                    core::cmp::Ordering::Greater => continue,
                 }
-                core::cmp::Ordering::Equal => self.equals.push(i),
-                core::cmp::Ordering::Greater => {}
+            }
+            if let Some(place) = self.equals.get_mut(count) {
+                *place = i;
+                count += 1;
             }
         }
-        &self.equals
+        self.equals.get(..count).unwrap_or_default()
     }
 }
 

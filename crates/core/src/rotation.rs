@@ -49,19 +49,24 @@ impl Rotation {
     }
 
     fn pay(&mut self, round: Round) -> Option<usize> {
-        let (index, _) = round.best?;
-        if let Some(current) = self.current.get_mut(index) {
-            *current = current.wrapping_sub(round.total);
-        }
-        Some(index)
+        let current = self.current.get_mut(round.first)?;
+        *current = current.wrapping_sub(round.total);
+        Some(round.first)
     }
 }
 
 /// One turn while the tied are gone through.
-#[derive(Default)]
 struct Round {
     total: i64,
-    best: Option<(usize, i64)>,
+    /// Whose turn it is so far; no index while nobody's.
+    first: usize,
+    most: i64,
+}
+
+impl Default for Round {
+    fn default() -> Self {
+        Self { total: 0, first: usize::MAX, most: i64::MIN }
+    }
 }
 
 impl Round {
@@ -69,8 +74,8 @@ impl Round {
     fn step(&mut self, i: usize, current: &mut i64, weight: u32) {
         *current = current.wrapping_add(i64::from(weight));
         self.total = self.total.wrapping_add(i64::from(weight));
-        if self.best.is_none_or(|(_, most)| *current > most) {
-            self.best = Some((i, *current));
+        if *current > self.most {
+            (self.first, self.most) = (i, *current);
         }
     }
 }
