@@ -54,7 +54,9 @@ pub unsafe extern "C" fn handler(request: *mut ngx_http_request_t) -> ngx_int_t 
 
 /// Sends header and body.
 unsafe fn answer(r: &mut ngx_http_request_t, chain: Chain) -> ngx_int_t {
-    let (first, length) = chain.finish();
+    // A subrequest (SSI) ends with its part of the page; the page goes on.
+    let main = ptr::eq(r, r.main);
+    let (first, length) = chain.finish(main);
     r.headers_out.status = NGX_HTTP_OK as ngx_uint_t;
     r.headers_out.content_length_n = length;
     r.headers_out.content_type = ngx_string!("application/json");
@@ -128,13 +130,13 @@ impl Chain {
         }
     }
 
-    /// The chain, its last buffer marked as such, and the length of its text.
-    fn finish(self) -> (*mut ngx_chain_t, off_t) {
+    /// The chain, its last buffer marked as such (`main`: as that of the whole answer), and the length of its text.
+    fn finish(self, main: bool) -> (*mut ngx_chain_t, off_t) {
         // SAFETY: as for `current`.
         if let Some(last) = unsafe { self.last.as_ref() } {
             // SAFETY: as for `current`.
             unsafe {
-                (*last.buf).set_last_buf(1);
+                (*last.buf).set_last_buf(u32::from(main));
                 (*last.buf).set_last_in_chain(1);
             }
         }
