@@ -65,12 +65,14 @@ impl Listed {
     /// Confirms every record in use. Returns whether one of them has been given to somebody else meanwhile, which takes a
     /// worker stopped for minutes: its lists must be made again.
     pub fn confirm<R: Record>(&self, records: &[R], now: Micros) -> bool {
-        let Ok(keys) = self.keys.try_borrow() else { return false };
+        let Ok(mut keys) = self.keys.try_borrow_mut() else { return false };
         let mut lost = false;
-        for (key, record) in keys.iter().zip(records).filter(|(key, _)| **key != 0) {
+        for (key, record) in keys.iter_mut().zip(records).filter(|(key, _)| **key != 0) {
             if record.key().load(Ordering::Acquire) == *key {
                 slots::confirm(record, now);
             } else {
+                // Told once: the lists ask again and may get another record.
+                *key = 0;
                 lost = true;
             }
         }
