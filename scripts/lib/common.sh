@@ -28,15 +28,16 @@ as_root() {
 
 # install_packages PACKAGE…: Debian and Ubuntu only; elsewhere, or without the right to, says what is missing.
 install_packages() {
-    if command -v apt-get >/dev/null; then
-        say "Installing: $*"
-        export DEBIAN_FRONTEND=noninteractive
-        as_root apt-get install -y -q --no-install-recommends "$@" >&2 && return 0
-        # The package lists of a fresh machine are empty or old.
-        as_root apt-get update -q >&2 && as_root apt-get install -y -q --no-install-recommends "$@" >&2 && return 0
-        fail "cannot install packages here. As root: apt-get install $*; then run this again"
-    fi
-    fail "missing on this machine (Debian's names): $*. Install your distribution's packages, then run this again"
+    command -v apt-get >/dev/null ||
+        fail "missing on this machine (Debian's names): $*. Install your distribution's packages, then run this again"
+    as_root true ||
+        fail "missing on this machine: $*. Installing them takes root: 'apt-get install $*' as root, then run this again"
+    say "Installing: $*"
+    export DEBIAN_FRONTEND=noninteractive
+    as_root apt-get install -y -q --no-install-recommends "$@" >&2 && return 0
+    say "Not found: the package lists of a fresh machine are empty or old. Reading them anew."
+    as_root apt-get update -q >&2 && as_root apt-get install -y -q --no-install-recommends "$@" >&2 && return 0
+    fail "apt-get cannot install: $*. The reason stands above"
 }
 
 # clang's library, which bindgen loads, together with its own headers (stddef.h), without which bindgen fails later.
@@ -52,27 +53,32 @@ have_libclang() {
 }
 
 # pcre2.h wants to be told its character width before it is included.
-have_header() { printf '#define PCRE2_CODE_UNIT_WIDTH 8\n#include <%s>\n' "$1" | cc -E - >/dev/null 2>&1; }
+have_header() {
+    command -v cc >/dev/null &&
+        printf '#define PCRE2_CODE_UNIT_WIDTH 8\n#include <%s>\n' "$1" | cc -E - >/dev/null 2>&1
+}
 
 # What configuring nginx and building the module takes, whichever nginx it is.
+missing_build_tools() {
+    command -v cc >/dev/null || echo gcc libc6-dev
+    command -v make >/dev/null || echo make
+    have_libclang || echo libclang-dev
+    have_header pcre2.h || echo libpcre2-dev
+    have_header openssl/ssl.h || echo libssl-dev
+    have_header zlib.h || echo zlib1g-dev
+}
+
+# What t/ uses; a minimal Debian has a perl without its standard library.
+missing_perl() {
+    perl -MTest::More -MTAP::Harness -MJSON::PP -MIO::Socket::IP -e 1 2>/dev/null || echo perl
+}
+
+# need_build_tools [PACKAGE…]: all at once, so that someone who must ask an administrator asks once.
 need_build_tools() {
     command -v cargo >/dev/null || fail "cargo is not in PATH: install Rust 1.88 or newer (rustup is the usual way)"
-    missing=
-    command -v cc >/dev/null || missing="$missing gcc libc6-dev"
-    command -v make >/dev/null || missing="$missing make"
-    have_libclang || missing="$missing libclang-dev"
-    if [ -n "$missing" ]; then
-        # shellcheck disable=SC2086 # a list of words
-        install_packages $missing
-    fi
-    missing=
-    have_header pcre2.h || missing="$missing libpcre2-dev"
-    have_header openssl/ssl.h || missing="$missing libssl-dev"
-    have_header zlib.h || missing="$missing zlib1g-dev"
-    if [ -n "$missing" ]; then
-        # shellcheck disable=SC2086
-        install_packages $missing
-    fi
+    # shellcheck disable=SC2046 # a list of words
+    set -- $(missing_build_tools) "$@"
+    [ $# -eq 0 ] || install_packages "$@"
 }
 
 # replace SOURCE TARGET: a copy that appears whole or not at all; an equal file is left alone, with its time stamp.
