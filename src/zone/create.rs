@@ -73,6 +73,8 @@ unsafe extern "C" fn init(zone: *mut ngx_shm_zone_t, data: *mut c_void) -> ngx_i
     if !pool.data.is_null() {
         ngx_log_error!(NGX_LOG_NOTICE, zone.shm.log, "labor: shared memory of another build, starting afresh");
     }
+    // Only a single process without a master has the old memory in use here, and nginx is about to unmap it.
+    super::detach();
     let Some(map) = fresh(pool, workers) else {
         ngx_log_error!(NGX_LOG_EMERG, zone.shm.log, "labor: zone of {} bytes cannot be laid out", zone.shm.size);
         return NGX_ERROR as ngx_int_t;
