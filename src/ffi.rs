@@ -127,6 +127,19 @@ pub unsafe fn upstream_conf(us: *mut ngx_http_upstream_srv_conf_t) -> *mut Upstr
     unsafe { slot((*us).srv_conf) }.cast()
 }
 
+/// The bit of `down` that takes a server out for all but its sticky sessions (`NGX_HTTP_UPSTREAM_DRAINING`, 1.29.6).
+pub const DRAINING: ngx_uint_t = 8;
+
+/// Whether a server has all the connections that `max_conns` (0 for no limit) allows; `conns` is nginx's count, `ours` that of
+/// its record.
+///
+/// nginx's count is never put right after the sudden death of a worker, ours is, but it also has the connections of workers
+/// from before a reload. So a server is full when both say so.
+pub fn full(max_conns: ngx_uint_t, conns: ngx_uint_t, ours: impl FnOnce() -> Option<u32>) -> bool {
+    let reached = |count: ngx_uint_t| count >= max_conns;
+    max_conns != 0 && reached(conns) && ours().is_none_or(|ours| reached(ours as ngx_uint_t))
+}
+
 /// A list of servers under its shared lock; unlocked when dropped.
 ///
 /// Without `zone` the list belongs to this worker alone and there is nothing to lock. Nothing that may panic, allocate or
@@ -249,12 +262,6 @@ impl RrPeer {
     pub fn sid(self) -> ngx_str_t {
         // SAFETY: as for the other fields; written once, before the server is in the list.
         unsafe { ptr::read_volatile(&raw const (*self.0).sid) }
-    }
-
-    /// Whether the server has all the connections that `max_conns` allows, as nginx counts them.
-    pub fn full(self) -> bool {
-        let limit = self.max_conns();
-        limit != 0 && self.conns() >= limit
     }
 
     /// Whether nginx counts the server out for its failures at `now` (s).

@@ -28,9 +28,6 @@ use tried::Tried;
 use crate::ffi::{self, RrPeer, RrPeers};
 use crate::{outcome, trace, worker, zone};
 
-/// The bit of `down` that takes a server out for all but its sticky sessions (`NGX_HTTP_UPSTREAM_DRAINING`, 1.29.6).
-const DRAINING: ngx_uint_t = 8;
-
 /// What a request needs to know between its steps. nginx sees the first field only.
 #[repr(C)]
 pub struct PeerData {

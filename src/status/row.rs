@@ -12,6 +12,7 @@ use labor_core::{Failure, Peer, Reason};
 use serde::ser::{Serialize, Serializer};
 
 use super::servers::{Server, Servers};
+use crate::ffi;
 
 /// One server.
 #[derive(serde::Serialize)]
@@ -66,8 +67,8 @@ impl<'a> Row<'a> {
             state: if server.state == "up" && full(server, peer) { "full" } else { server.state },
             weight: server.weight,
             in_flight: peer.map_or(0, Peer::queue),
-            connections: peer.map_or(server.conns, |p| u64::from(p.connections())),
-            max_conns: server.max_conns,
+            connections: peer.map_or(server.conns as u64, |p| u64::from(p.connections())),
+            max_conns: server.max_conns as u64,
             requests: counter(|p| &p.requests),
             failures: Failures::new(peer, explanation.map_or(0.0, |e| e.failure_level)),
             aborts: counter(|p| &p.aborts),
@@ -87,10 +88,9 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Whether `max_conns` is reached: by nginx's count and, where there is a record, by ours, as the request path sees it.
+/// Whether `max_conns` is reached.
 fn full(server: &Server, peer: Option<&Peer>) -> bool {
-    let held = peer.map_or(u64::MAX, |p| u64::from(p.connections())).min(server.conns);
-    server.max_conns > 0 && held >= server.max_conns
+    ffi::full(server.max_conns, server.conns, || peer.map(Peer::connections))
 }
 
 /// Failures: how many, of what kind, and how it fails at present.

@@ -4,19 +4,15 @@
 //! what is shown of them (`document.rs`).
 
 use core::ops::Range;
-use std::collections::HashMap;
 
 use labor_core::Metric;
-use labor_core::key::{Identity, peer_key};
+use labor_core::key::{Identity, number_equals, peer_key};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_time, ngx_uint_t};
 
-use crate::ffi::{self, RrPeer, RrPeers};
+use crate::ffi::{self, DRAINING, RrPeer, RrPeers};
 
 /// Bytes reserved for a server's two names; longer ones are made up for by shorter ones, or the list is read again.
 const NAMES: usize = 160;
-
-/// The bit of `down` that leaves a server its sticky sessions (`NGX_HTTP_UPSTREAM_DRAINING`, since 1.29.6).
-const DRAINING: ngx_uint_t = 8;
 
 /// How often a list is read that grows under our hands.
 const ATTEMPTS: u32 = 6;
@@ -28,9 +24,9 @@ pub struct Server {
     /// Configured weight.
     pub weight: i64,
     /// Connections, as nginx counts them (per worker without `zone`).
-    pub conns: u64,
+    pub conns: ngx_uint_t,
     /// `max_conns`, 0 for none.
-    pub max_conns: u64,
+    pub max_conns: ngx_uint_t,
     /// up, down, drain, or unavail (counted out by max_fails).
     pub state: &'static str,
     /// Which of several equal entries.
@@ -86,8 +82,8 @@ impl Servers {
                 name,
                 address,
                 weight: i64::try_from(peer.weight()).unwrap_or(0),
-                conns: u64::try_from(peer.conns()).unwrap_or(0),
-                max_conns: u64::try_from(peer.max_conns()).unwrap_or(0),
+                conns: peer.conns(),
+                max_conns: peer.max_conns(),
                 state: state(peer, single, now),
                 ordinal: 0,
             });
@@ -106,16 +102,15 @@ impl Servers {
 
     /// Numbers equal entries in the list's order, as the request path does.
     fn number(&mut self) {
-        let mut seen: HashMap<(&[u8], &[u8]), u32> = HashMap::new();
-        for server in &mut self.servers {
-            let names = (
-                self.text.get(server.name.clone()).unwrap_or_default(),
-                self.text.get(server.address.clone()).unwrap_or_default(),
-            );
-            let count = seen.entry(names).or_default();
-            server.ordinal = *count;
-            *count = count.saturating_add(1);
-        }
+        let text = |range: &Range<usize>| self.text.get(range.clone()).unwrap_or_default();
+        let mut names: Vec<_> =
+            (0u32..).zip(&self.servers).map(|(i, s)| ((text(&s.name), text(&s.address)), i)).collect();
+        let servers = &mut self.servers;
+        number_equals(&mut names, |index, ordinal| {
+            if let Some(server) = servers.get_mut(index as usize) {
+                server.ordinal = ordinal;
+            }
+        });
     }
 
     /// The servers in order.

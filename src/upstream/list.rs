@@ -4,7 +4,7 @@
 //! that a change of DNS between two steps of a request is followed and not answered with an error. What is read under a lock is
 //! numbers and hashes into memory reserved before. The order of the steps of a request is `select.rs`.
 
-use labor_core::key::{Identity, group_key, peer_key};
+use labor_core::key::{Identity, group_key, number_equals, peer_key};
 use labor_core::time::{Micros, SECOND};
 use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Member, Params, Shared};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_uint_t, time_t};
@@ -244,14 +244,12 @@ impl List {
             self.entries.push(Entry { key, ordinal: 0, weight });
             self.order.push((key, index));
         }
-        self.order.sort_unstable();
-        let mut equal = (0, 0u32);
-        for (key, index) in &self.order {
-            equal = if equal.0 == *key { (*key, equal.1.saturating_add(1)) } else { (*key, 0) };
-            if let Some(entry) = self.entries.get_mut(*index as usize) {
-                entry.ordinal = equal.1;
+        let entries = &mut self.entries;
+        number_equals(&mut self.order, |index, ordinal| {
+            if let Some(entry) = entries.get_mut(index as usize) {
+                entry.ordinal = ordinal;
             }
-        }
+        });
         self.peers.extend(list.iter().take(number));
         self.candidates.extend(self.peers.iter().map(|_| Candidate { fit: Fit::Unfit, conns: 0 }));
         for (peer, entry) in list.iter().zip(&mut self.entries).filter(|(_, entry)| entry.ordinal > 0) {
@@ -272,7 +270,7 @@ impl List {
         let index = list.iter().position(|peer| unsafe { ffi::bytes(peer.sid()) } == sid)?;
         let (peer, key) = (*self.peers.get(index)?, *self.keys.get(index)?);
         let slot = self.balancer.members().get(index)?.slot;
-        let usable = peer.down() & !super::DRAINING == 0
+        let usable = peer.down() & !ffi::DRAINING == 0
             && !full(peer, self.shared(scan.view), slot)
             && (single || !peer.counted_out(scan.time))
             && !scan.tried.contains(key);
@@ -305,14 +303,8 @@ impl List {
     }
 }
 
-/// Whether a server has all the connections that `max_conns` allows.
-///
-/// nginx's count is never put right after the sudden death of a worker, ours is, but it also has the connections of workers
-/// from before a reload. So a server is full when both say so.
+/// Whether a server has all the connections that `max_conns` allows; `slot` is its record.
 fn full(peer: RrPeer, shared: Shared<'_>, slot: Option<u32>) -> bool {
-    if !peer.full() {
-        return false;
-    }
-    let ours = slot.and_then(|slot| shared.peers.get(usize::try_from(slot).ok()?)).map(|peer| peer.connections());
-    ours.is_none_or(|ours| ngx_uint_t::try_from(ours).unwrap_or(ngx_uint_t::MAX) >= peer.max_conns())
+    let ours = || slot.and_then(|slot| shared.peers.get(slot as usize)).map(|peer| peer.connections());
+    ffi::full(peer.max_conns(), peer.conns(), ours)
 }

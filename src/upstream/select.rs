@@ -7,9 +7,9 @@
 use labor_core::{Choice, Request};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_peer_connection_t, ngx_time};
 
+use super::PeerData;
 use super::list::{List, Scan, Taken};
-use super::{DRAINING, PeerData};
-use crate::ffi::RrPeer;
+use crate::ffi::{DRAINING, RrPeer};
 use crate::zone::{self, View};
 use crate::{trace, worker};
 
