@@ -1,6 +1,6 @@
 # Three hosts 50, 550 and 2550 ms away with 450 ms of work: nearly all requests go to the first, once that is known.
 # fails with: round robin (a third), least_conn (more than a third), exploring by a share of requests instead of latency.
-# alone
+# waits
 use strict;
 use warnings;
 use Labor::Test;

@@ -1,7 +1,7 @@
 # O03: requests of very different cost on equal servers: 90 % take 5 ms, 10 % 800 ms. That is no property of a server.
 # A minute, as in the report: the shares of a third of it scatter by more than the eight per cent.
 # fails with weight=3 at one server, and with a server that is really slower (bimodal:5ms:800ms:0.3).
-# alone
+# waits
 use strict;
 use warnings;
 use Labor::Test;

@@ -7,8 +7,8 @@ use Labor::Test;
 
 my $t = Labor::Test->new(workers => 1);
 my %weight = (A => 1, B => 2, C => 7);
-# Long enough for the noise of a busy machine to stay far below the one per cent that makes a tie.
-$t->model(map { $_ => 'service=const:20ms' } keys %weight);
+# Long enough for the delays of a busy machine to stay below the 5 % that count as noise in any case.
+$t->model(map { $_ => 'service=const:100ms' } keys %weight);
 my $servers = join ' ', map { "server %%ADDR_$_%% weight=$weight{$_};" } sort keys %weight;
 $t->conf(<<"EOC")->run;
     upstream default { labor; $servers }
@@ -23,7 +23,7 @@ $t->conf(<<"EOC")->run;
 EOC
 
 for my $path (qw(default fixed least)) {
-    my @picks = map { $t->get("/$path")->header('X-Server') // '-' } 1 .. 100;
+    my @picks = map { $t->get("/$path")->header('X-Server') // '-' } 1 .. 60;
     for my $name (sort keys %weight) {
         my ($worst, $expected) = (0, 20 * $weight{$name} / 10);
         for my $from (0 .. @picks - 20) {

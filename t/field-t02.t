@@ -1,6 +1,6 @@
 # T02: a server that had a few slow answers early must be forgiven soon after it became fast.
 # fails with: explore=off (A gets nothing any more).
-# alone
+# waits
 use strict;
 use warnings;
 use Labor::Test;

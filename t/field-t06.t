@@ -2,7 +2,7 @@
 # Requests in flight speak against it before anything times out.
 # nginx itself does not count failures here (max_fails=0), so that it is not its merit.
 # fails with: policy=round_robin (every client is caught again and again; least_conn loses one every two seconds).
-# alone
+# waits
 use strict;
 use warnings;
 use Labor::Test;

@@ -1,6 +1,6 @@
 # T15: two equal servers whose response time depends on their load share it evenly and calmly: no swings, no frozen ratio.
 # fails with: per_inflight=1ms on one of them (shares leave 40 to 60 %).
-# alone
+# waits
 use strict;
 use warnings;
 use Labor::Test;

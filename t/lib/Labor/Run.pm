@@ -1,7 +1,8 @@
 package Labor::Run;
 
 # Runs test files as `prove` does and says in one line a file what was skipped and why; used by scripts/test.
-# A file with a line "# alone" measures: it runs after the others with nothing beside it.
+# A file with a line "# waits" needs time and little of the machine: these run together after the others. One with a line
+# "# alone" measures: it runs last, with nothing beside it.
 #
 #     perl -It/lib -MLabor::Run -e run JOBS SUMMARY_FILE FILE…
 #
@@ -16,14 +17,18 @@ use TAP::Harness;
 
 our @EXPORT = 'run';
 
+# Files that wait: together they leave two cores half idle.
+my $WAITING = 6;
+
 sub run {
     my ($jobs, $summary, @files) = @ARGV;
-    my (@beside, @alone);
-    push @{ slurp($_) =~ /^# alone$/m ? \@alone : \@beside }, $_ for @files;
+    my %group;
+    push @{ $group{ slurp($_) =~ /^# (alone|waits)$/m ? $1 : 'beside' } }, $_ for @files;
     my %sum = (passed => 0, failed => 0, skipped => 0);
     my @skips;
-    _run_files($jobs, \@beside, \%sum, \@skips);
-    _run_files(1, \@alone, \%sum, \@skips);
+    _run_files($jobs, $group{beside}, \%sum, \@skips);
+    _run_files($WAITING, $group{waits}, \%sum, \@skips);
+    _run_files(1, $group{alone}, \%sum, \@skips);
     print map { "SKIPPED $_\n" } @skips;
     spill($summary, "$sum{passed} $sum{failed} $sum{skipped}\n");
     exit($sum{failed} ? 1 : 0);
@@ -31,7 +36,7 @@ sub run {
 
 sub _run_files {
     my ($jobs, $files, $sum, $skips) = @_;
-    return unless @$files;
+    return unless $files;
     my $harness = TAP::Harness->new({ jobs => $jobs, lib => ['t/lib'], timer => 1, failures => 1 });
     $harness->callback(made_parser => sub {
         my ($parser, $job) = @_;
