@@ -45,7 +45,7 @@ dotted() { echo "$(($1 / 1000000)).$(($1 / 1000 % 1000)).$(($1 % 1000))"; }
 try_module() {
     scratch=$(mktemp -d) || return 1
     {
-        echo "load_module $2;"
+        echo "load_module \"$2\";"
         echo "pid $scratch/pid; lock_file $scratch/lock; error_log stderr; events {}"
         echo "http { access_log off;"
         for kind in client_body proxy fastcgi uwsgi scgi; do echo "${kind}_temp_path $scratch/$kind;"; done

@@ -65,7 +65,7 @@ sub configuration {
     # The default would be a file outside of this directory; `off` would win over one that a test asks for.
     my $access = $http =~ /^    access_log/m ? '' : 'access_log off;';
     # LABOR_MODULE=none: what does nginx itself do in this test?
-    my $module = module() eq 'none' ? '' : 'load_module ' . module() . ';';
+    my $module = module() eq 'none' ? '' : 'load_module "' . module() . '";';
     return <<"EOT";
 $module
 daemon off;

@@ -138,7 +138,7 @@ impl Programs {
         let dir = dir.display();
         let mut conf = String::new();
         if method.program == Program::Module {
-            add(&mut conf, format_args!("load_module {};", self.module.display()));
+            add(&mut conf, format_args!("load_module \"{}\";", self.module.display()));
         }
         if rustix::process::geteuid().is_root() {
             add(&mut conf, format_args!("user root;"));
