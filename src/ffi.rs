@@ -45,6 +45,7 @@ pub fn ngx_str(text: &[u8]) -> ngx_str_t {
 /// # Safety
 /// `pool` must be a live pool.
 pub unsafe fn palloc<T>(pool: *mut ngx_pool_t, count: usize) -> *mut T {
+    const { assert!(align_of::<T>() <= align_of::<usize>() && !core::mem::needs_drop::<T>()) };
     let Some(size) = size_of::<T>().checked_mul(count) else { return ptr::null_mut() };
     // SAFETY: the pool is live; nginx aligns to the word, which suffices for the word-sized types stored here.
     unsafe { ngx_palloc(pool, size) }.cast()
