@@ -10,8 +10,8 @@ use core::sync::atomic::Ordering;
 
 use labor_core::{Group, Peer, slots};
 use nginx_sys::{
-    NGX_ERROR, NGX_LOG_EMERG, NGX_LOG_NOTICE, NGX_OK, ngx_conf_t, ngx_cycle, ngx_cycle_t, ngx_int_t, ngx_log_t,
-    ngx_pagesize, ngx_shared_memory_add, ngx_shm_zone_t, ngx_slab_calloc_locked, ngx_slab_pool_t, ngx_str_t,
+    NGX_ERROR, NGX_LOG_EMERG, NGX_LOG_NOTICE, NGX_LOG_WARN, NGX_OK, ngx_conf_t, ngx_cycle, ngx_cycle_t, ngx_int_t,
+    ngx_log_t, ngx_pagesize, ngx_shared_memory_add, ngx_shm_zone_t, ngx_slab_calloc_locked, ngx_slab_pool_t, ngx_str_t,
 };
 use ngx::{ngx_conf_log_error, ngx_log_error, ngx_string};
 
@@ -67,6 +67,15 @@ unsafe extern "C" fn init(zone: *mut ngx_shm_zone_t, data: *mut c_void) -> ngx_i
     let old = unsafe { (!data.is_null()).then(|| mapped(zone)).flatten() };
     if let Some(map) = old {
         map.header.configurations.fetch_add(1, Ordering::Relaxed);
+        if workers > map.workers.len() {
+            ngx_log_error!(
+                NGX_LOG_WARN,
+                zone.shm.log,
+                "labor: zone has {} worker slots and {workers} are wanted: some workers may not learn until nginx is \
+                 restarted or \"labor_zone\" asks for another size",
+                map.workers.len()
+            );
+        }
         zone.data = pool.data;
         return NGX_OK as ngx_int_t;
     }

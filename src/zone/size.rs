@@ -61,8 +61,9 @@ pub unsafe fn need(cf: *mut ngx_conf_t, upstreams: &[*mut ngx_http_upstream_srv_
         let core = (*(*cf).cycle).conf_ctx.add(ngx_core_module.index).read().cast::<ngx_core_conf_t>();
         (if core.is_null() { -1 } else { (*core).worker_processes }, ngx_ncpu)
     };
-    // Not set (yet) is -1; the default is one worker and `auto` one a CPU, so CPUs cover both.
-    let workers = usize::try_from(configured).ok().filter(|n| *n > 0).or(usize::try_from(cpus).ok()).unwrap_or(1);
+    // Not set (yet) is -1; the default is one worker and `auto` one a CPU. Never fewer than CPUs: the slots are made once,
+    // and `auto` may come with a later reload.
+    let workers = usize::try_from(configured.max(cpus)).unwrap_or(1).max(1);
     Need { servers, workers: workers.saturating_mul(GENERATIONS).max(FEWEST_WORKERS) }
 }
 

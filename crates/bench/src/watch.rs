@@ -31,6 +31,9 @@ pub struct Args {
     /// Time between two tables
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = crate::units::duration)]
     interval: Duration,
+    /// What to call the server at an address; may repeat
+    #[arg(long, value_name = "ADDRESS=NAME")]
+    label: Vec<String>,
 }
 
 /// Prints the table until interrupted, or once.
@@ -40,10 +43,14 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<()> {
     let clear = std::io::stdout().is_terminal() && !args.once;
     loop {
-        let table = render(&fetch(&args.status).await?)?;
+        let table = render(&fetch(&args.status).await?, &args.label)?;
         let mut out = std::io::stdout().lock();
-        write!(out, "{}{table}", if clear { CLEAR } else { "" })?;
-        out.flush()?;
+        let page = format!("{}{}\n{table}", if clear { CLEAR } else { "" }, args.status);
+        match out.write_all(page.as_bytes()).and_then(|()| out.flush()) {
+            // Whoever read the table has seen enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written?,
+        }
         drop(out);
         if args.once {
             return Ok(());
@@ -74,7 +81,7 @@ async fn fetch(url: &str) -> Result<Value> {
     serde_json::from_str(body).with_context(|| format!("{url} sent something other than status JSON"))
 }
 
-fn render(status: &Value) -> Result<String> {
+fn render(status: &Value, labels: &[String]) -> Result<String> {
     let mut out = String::new();
     let upstreams = status["upstreams"].as_object().context("the status names no upstreams")?;
     for (name, upstream) in upstreams {
@@ -86,19 +93,21 @@ fn render(status: &Value) -> Result<String> {
             "server", "state", "latency", "in flight", "share", "requests", "failures"
         )?;
         for server in upstream["servers"].as_array().into_iter().flatten() {
-            writeln!(out, "  {}", row(server))?;
+            writeln!(out, "  {}", row(server, labels))?;
         }
         writeln!(out)?;
     }
     Ok(out)
 }
 
-fn row(server: &Value) -> String {
+fn row(server: &Value, labels: &[String]) -> String {
+    let address = text(&server["address"]);
+    let label = labels.iter().find_map(|label| label.strip_prefix(&address)?.strip_prefix('='));
+    let shown = label.map_or_else(|| address.clone(), |label| format!("{label} {address}"));
     let latency = server["latency_us"].as_f64().map_or("-".into(), |us| format!("{:.3} ms", us / 1000.0));
     let share = server["share"].as_f64().map_or("-".into(), |share| format!("{:.1} %", share * 100.0));
     format!(
-        "{:<24} {:>7} {latency:>11} {:>9} {share:>7} {:>9} {:>8}  {} / {}",
-        text(&server["address"]),
+        "{shown:<24} {:>7} {latency:>11} {:>9} {share:>7} {:>9} {:>8}  {} / {}",
         text(&server["state"]),
         number(&server["in_flight"]),
         number(&server["requests"]),
@@ -142,9 +151,9 @@ mod tests {
             "address": "127.0.0.1:9001", "state": "up", "latency_us": 1234, "in_flight": 2, "share": 0.5,
             "requests": 10, "failures": {"total": 1}, "picks": {"fastest": 9, "explore": 1, "tie": 0},
             "last_change": {"reason": "faster"}}]}}});
-        let table = render(&status).unwrap();
+        let table = render(&status, &["127.0.0.1:9001=fast".into(), "127.0.0.1:9002=slow".into()]).unwrap();
         let row = table.lines().nth(2).unwrap();
-        for part in ["127.0.0.1:9001", "1.234 ms", "50.0 %", "fastest 90 %, explore 10 %", "faster"] {
+        for part in ["fast 127.0.0.1:9001", "1.234 ms", "50.0 %", "fastest 90 %, explore 10 %", "faster"] {
             assert!(row.contains(part), "{part:?} is missing in {row:?}");
         }
     }
@@ -152,7 +161,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_a_dash_and_control_characters_are_harmless() {
         let status = json!({"upstreams": {"a": {"servers": [{"address": "evil\u{1b}[2J", "latency_us": null}]}}});
-        let table = render(&status).unwrap();
+        let table = render(&status, &[]).unwrap();
         assert!(table.contains("evil?[2J"), "{table:?}");
         assert!(!table.contains('\u{1b}'), "{table:?}");
     }
