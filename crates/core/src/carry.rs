@@ -29,6 +29,7 @@ impl Peer {
             last_pick,
             timed_out,
             samples,
+            thinning,
             buckets,
             recent,
             decayed,
@@ -46,6 +47,7 @@ impl Peer {
             failures,
         } = old;
         copy!(self, failure, answers, load, last_answer, busy_since, last_pick, timed_out, samples, decayed);
+        copy!(self, thinning);
         copy!(self, residual, residual_square, drift, long_mean, short_mean, last_trial, trial_pick, last_change);
         copy!(self, requests, aborts);
         let to = self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures);

@@ -38,6 +38,17 @@ const SQUARE_CLIP: f32 = 25.0;
 const LONG_CAP: f32 = 200.0;
 /// The short mean follows as many answers as a bucket.
 const SHORT_CAP: f32 = 40.0;
+/// A server whose last samples came within this time has more than decisions need: 2000 a second and more, when a bucket
+/// remembers 40. Looking at every second one from then on halves what booking costs, and so on.
+const DENSE: Micros = RECENT as Micros * 500;
+/// And every one again below a fifth of that rate, so that the two do not chase each other.
+const SPARSE: Micros = 5 * DENSE;
+/// At most one answer in 2^6 is looked at: from 128,000 answers a second and server on the rate grows again.
+const MOST_THINNING: u32 = 6;
+/// A bucket with less evidence than this learns from every answer.
+const ENOUGH: f32 = EVIDENCE_CAP / 2.0;
+/// Answers counted after a claim or a recovery: far more than caps ask for, and then a well server's count is left alone.
+const ANSWERS_CAP: u32 = 1000;
 /// Share of the old level that stays after each attempt: after three failures in a row, five successes forget them.
 const FAILURE_KEEP: f32 = 0.6;
 /// The level after one failure of a server that was well: most such failures are the request's and not the server's, so it
@@ -66,6 +77,9 @@ pub(crate) fn book(
     (latency, kind): (Micros, Sample),
     now: Micros,
 ) {
+    if kind == Sample::Exact && is_one_too_many(peer, queue, now) {
+        return;
+    }
     decay(peer, params, now);
     // Nothing takes less than the clock can tell.
     let measured = seconds(latency.max(1)) as f32;
@@ -92,9 +106,33 @@ pub(crate) fn book(
     }
     let place = peer.samples.fetch_add(1, Ordering::AcqRel) as usize % RECENT;
     if let Some(stamp) = peer.recent.get(place) {
-        stamp.store(now, Ordering::Release);
+        let before = stamp.swap(now, Ordering::AcqRel);
+        if place == 0 && before != 0 {
+            thin(peer, since(before, now));
+        }
     }
     group.evidence.fetch_add(1, Ordering::Release);
+}
+
+/// Whether an answer at `now` may be passed over. Which ones are is left to the clock's lowest digits, which know nothing of how
+/// long an answer took: every k-th, or the first after a pause, would be no fair sample.
+fn is_one_too_many(peer: &Peer, queue: u32, now: Micros) -> bool {
+    let thinning = peer.thinning.load(Ordering::Relaxed).min(MOST_THINNING);
+    if thinning == 0 {
+        return false;
+    }
+    let digits = now.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - thinning);
+    digits != 0 && peer.buckets.get(bucket(queue)).is_some_and(|word| pair::read(word).0 >= ENOUGH)
+}
+
+/// Follows the rate of samples: the last [`RECENT`] took `span` µs.
+fn thin(peer: &Peer, span: Micros) {
+    let thinning = peer.thinning.load(Ordering::Relaxed);
+    if span < DENSE && thinning < MOST_THINNING {
+        peer.thinning.store(thinning + 1, Ordering::Relaxed);
+    } else if span > SPARSE && thinning > 0 {
+        peer.thinning.store(thinning - 1, Ordering::Relaxed);
+    }
 }
 
 /// Variance and residuals of one sample against its bucket's mean `m` over `e` samples before it.
@@ -174,8 +212,7 @@ pub(crate) fn answered(peer: &Peer, now: Micros) {
 pub(crate) fn succeeded(peer: &Peer, group: &Group, now: Micros) {
     peer.timed_out.store(0, Ordering::Relaxed);
     let answers = peer.answers.load(Ordering::Relaxed);
-    if answers < u32::MAX {
-        // A lost increment under a race delays the ramp by one answer; wrapping round would restart it.
+    if answers < ANSWERS_CAP {
         peer.answers.fetch_add(1, Ordering::AcqRel);
     }
     if answers == 0 && peer.last_change.load(Ordering::Relaxed) == 0 {

@@ -38,6 +38,8 @@ pub struct Peer {
     pub timed_out: AtomicU32,
     /// Latency samples so far, wrapping: where the next one goes in `recent`.
     pub samples: AtomicU32,
+    /// One in 2^thinning answers is looked at once a bucket has enough evidence.
+    pub thinning: AtomicU32,
     /// Identity ([`crate::key::peer_key`]), 0 when free.
     pub key: AtomicU64,
     /// When a worker last confirmed that the server exists, µs.
@@ -142,7 +144,7 @@ impl Peer {
         for word in self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures) {
             word.store(0, Ordering::Release);
         }
-        for word in [&self.failure, &self.answers, &self.load, &self.timed_out, &self.samples] {
+        for word in [&self.failure, &self.answers, &self.load, &self.timed_out, &self.samples, &self.thinning] {
             word.store(0, Ordering::Release);
         }
     }
