@@ -36,6 +36,8 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 const MAX_RATE: f64 = 1e6;
 
 /// Options of `labor-bench load`.
+// What stands behind the options is help for a terminal, not documentation to link.
+#[allow(rustdoc::broken_intra_doc_links)]
 #[derive(clap::Args)]
 #[command(group = ArgGroup::new("mode").required(true).args(["rate", "concurrency", "burst"]))]
 pub struct Args {
