@@ -27,8 +27,6 @@ pub struct Balancer {
     rotation: Rotation,
     pub(crate) scan: Scan,
     pub(crate) account: Account,
-    /// When the first pick was.
-    started: Micros,
 }
 
 impl Balancer {
@@ -44,7 +42,6 @@ impl Balancer {
             rotation: Rotation::default(),
             scan: Scan::default(),
             account: Account::default(),
-            started: 0,
         }
     }
 
@@ -86,10 +83,7 @@ impl Balancer {
         now: Micros,
     ) -> Option<Choice> {
         self.survey(shared, candidates, now, false);
-        if self.started == 0 {
-            self.started = now;
-        }
-        let consent = Consent::of(shared.group, request.first, request.safe, self.started, now);
+        let consent = Consent::of(shared.group, request.first, request.safe, now);
         if let Some(choice) = self.trial(shared, candidates, consent, now) {
             return Some(choice);
         }

@@ -206,6 +206,9 @@ fn decay(peer: &Peer, params: &Params, now: Micros) {
 /// An answer came from the server at `now`.
 pub(crate) fn answered(peer: &Peer, now: Micros) {
     peer.last_answer.fetch_max(now, Ordering::AcqRel);
+    if Change::last(peer).is_some_and(|(change, _)| change == Change::Silent) {
+        Change::Answering.note(peer, now);
+    }
 }
 
 /// Books a success: the failure level falls, the ramp goes on.

@@ -44,19 +44,19 @@ pub(crate) enum Consent {
 
 impl Consent {
     /// Notes safe requests and says what this one may do.
-    pub(crate) fn of(group: &Group, first: bool, safe: bool, started: Micros, now: Micros) -> Self {
-        let last = group.last_safe.load(Ordering::Relaxed);
-        if safe {
-            // Once a second is enough for a limit of ten, and keeps the line shared.
-            if since(last, now) > SECOND || last == 0 {
-                group.last_safe.store(now, Ordering::Relaxed);
-            }
+    pub(crate) fn of(group: &Group, first: bool, safe: bool, now: Micros) -> Self {
+        let seen = group.last_safe.load(Ordering::Relaxed);
+        // Watching begins with the first request, whatever its method: in the group, so that a reload does not begin anew.
+        let last = if seen == 0 { now } else { seen };
+        // Once a second is enough for a limit of ten, and keeps the line shared.
+        if seen == 0 || (safe && since(seen, now) > SECOND) {
+            group.last_safe.store(now, Ordering::Relaxed);
         }
         match (first, safe) {
             (false, _) => Self::No,
             (true, true) => Self::Any,
             // Before ten seconds have been watched, no one knows what the group gets.
-            (true, false) if since(last.max(started), now) >= NO_SAFE => Self::NoTimeout,
+            (true, false) if since(last, now) >= NO_SAFE => Self::NoTimeout,
             (true, false) => Self::No,
         }
     }

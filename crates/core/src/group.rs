@@ -26,7 +26,7 @@ pub struct Group {
     pub variance: AtomicU64,
     /// Picks since start: the clock of trials.
     pub picks: AtomicU64,
-    /// When the last safe (GET, HEAD, OPTIONS) request was seen, µs.
+    /// When the last safe (GET, HEAD, OPTIONS) request was seen, or the first of any kind, µs.
     pub last_safe: AtomicU64,
     /// `picks` at the last trial of any server: trials of many lowered servers take turns.
     pub trial_pick: AtomicU64,

@@ -271,7 +271,8 @@ impl Weigh<'_, '_> {
             // Before the first success an answer is the unit: who fails at once, and so is always idle, still waits.
             score = with_failure(score, failure, 1.0);
         }
-        if self.table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed))) {
+        // Other policies promise shares or fewest in flight from the first second on.
+        if self.fastest && self.table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed))) {
             score += AT_CAP;
         }
         Weighed { score: Some(score), latency, lowered }

@@ -25,6 +25,8 @@ pub enum Change {
     Recovered = 5,
     /// It has been quiet with requests in flight for long enough to double its score.
     Silent = 6,
+    /// It answers again after that.
+    Answering = 7,
 }
 
 impl Change {
@@ -37,6 +39,7 @@ impl Change {
             Self::Failing => "failing",
             Self::Recovered => "recovered",
             Self::Silent => "silent",
+            Self::Answering => "answering",
         }
     }
 
@@ -55,6 +58,7 @@ impl Change {
             4 => Self::Failing,
             5 => Self::Recovered,
             6 => Self::Silent,
+            7 => Self::Answering,
             _ => return None,
         };
         Some((change, word >> 8))

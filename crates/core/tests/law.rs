@@ -5,7 +5,8 @@
 mod common;
 
 use common::{GET, POST, World};
-use labor_core::{Failure, Fit, Outcome, Params, Policy, Reason};
+use labor_core::report::Change;
+use labor_core::{Attempt, Balancer, Failure, Fit, Outcome, Params, Policy, Reason, Shared};
 
 const MS: u64 = 1000;
 
@@ -183,4 +184,65 @@ fn the_other_policies_share_as_they_say() {
     world.run(10, 0, |i| [100, 1500][i] * MS);
     let shares = world.run(100, 0, |i| [100, 1500][i] * MS);
     assert!(shares[1] <= 1, "{shares:?}");
+}
+
+#[test]
+fn fixed_shares_stay_fixed_beside_a_hanging_server() {
+    // New servers, one of which never answers: its cap must not bend what the policy promises.
+    let mut world = World::new(Params { policy: Policy::RoundRobin, ..Params::default() }, &[1, 1], 1);
+    let (mut hanging, mut shares) = (Vec::new(), [0, 0]);
+    for _ in 0..200 {
+        let (choice, attempt) = world.begin(GET).unwrap();
+        shares[choice.index] += 1;
+        world.now += 5 * MS;
+        if choice.index == 0 {
+            hanging.push(attempt);
+        } else {
+            world.finish(attempt, Outcome::Pass);
+        }
+    }
+    assert_eq!(shares, [100, 100]);
+}
+
+#[test]
+fn a_reload_does_not_make_a_group_without_safe_requests_wait_again() {
+    let mut world = World::equal(2);
+    let failing = |i: usize| if i == 0 { Outcome::Fail(Failure::Status) } else { Outcome::Pass };
+    for _ in 0..300 {
+        world.one(POST, |_| 10 * MS, failing);
+        world.now += 30 * MS;
+    }
+    // 12 s later each reload brings new balancers; what is shared stays.
+    let mut trials = 0;
+    for _ in 0..40 {
+        let members = world.balancer.members().to_vec();
+        world.balancer = Balancer::new(Params::default(), 3);
+        world.balancer.set_members(&members);
+        for _ in 0..10 {
+            trials += usize::from(world.one(POST, |_| 10 * MS, failing).index == 0);
+            world.now += 30 * MS;
+        }
+    }
+    assert!(trials >= 2, "{trials} trials in 16 s");
+}
+
+#[test]
+fn a_silence_that_ends_is_told() {
+    let mut world = World::equal(2);
+    world.run(100, 10 * MS, |_| 10 * MS);
+    let (choice, attempt) = world.begin(GET).unwrap();
+    world.now += 1000 * MS;
+    let (_, other) = world.begin(GET).unwrap();
+    let told = |world: &World| Change::last(&world.peers[choice.index]).map(|(change, _)| change);
+    assert_eq!(told(&world), Some(Change::Silent));
+    world.finish(other, Outcome::Pass);
+    // An answer as late as this one ends nothing; the next in time does.
+    world.finish(attempt, Outcome::Pass);
+    assert_eq!(told(&world), Some(Change::Silent));
+    let shared = Shared { group: &world.group, peers: &world.peers, cells: &world.cells };
+    let next = world.balancer.take(shared, choice.index, Reason::Sticky, world.now).unwrap();
+    let next = Attempt::begin(world.shared(), &next, world.now);
+    world.now += 10 * MS;
+    world.finish(next, Outcome::Pass);
+    assert_eq!(told(&world), Some(Change::Answering));
 }
