@@ -124,7 +124,7 @@ impl Balancer {
     /// Follows new evidence.
     fn refresh(&mut self, shared: Shared<'_>, now: Micros) {
         if self.table.refresh(shared, &self.members, &self.params, now)
-            && self.learned.refresh(shared, &self.members, &self.params, now)
+            && self.learned.refresh(shared, &self.members, &self.params, &self.table, now)
         {
             self.rotation.restart(&self.learned.weights, &mut self.rng);
         }

@@ -7,7 +7,7 @@ use crate::inflight::Shared;
 use crate::pair;
 use crate::params::{Params, Policy};
 use crate::time::{Micros, SECOND, since};
-use crate::{evidence::LOWERED, table::Table};
+use crate::{evidence::LOWERED, row::Row, table::Table};
 
 /// `decay`: full weight up to this response time, half above it (seconds).
 const DECAY_HALF: f32 = 0.5;
@@ -50,7 +50,14 @@ impl Learned {
     }
 
     /// Follows new evidence; says whether the weights changed.
-    pub(crate) fn refresh(&mut self, shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) -> bool {
+    pub(crate) fn refresh(
+        &mut self,
+        shared: Shared<'_>,
+        members: &[Member],
+        params: &Params,
+        table: &Table,
+        now: Micros,
+    ) -> bool {
         match params.policy {
             Policy::Decay => {
                 for (penalty, member) in self.penalty.iter_mut().zip(members) {
@@ -58,7 +65,7 @@ impl Learned {
                 }
                 false
             }
-            Policy::Weighted => self.reweigh(shared, members, now),
+            Policy::Weighted => self.reweigh(shared, members, table, now),
             Policy::Fastest | Policy::LeastConn | Policy::RoundRobin => false,
         }
     }
@@ -69,9 +76,14 @@ impl Learned {
     }
 
     /// Sets the weights anew if a response time left the range seen when they were set, or a server began or ceased to
-    /// fail.
-    fn reweigh(&mut self, shared: Shared<'_>, members: &[Member], now: Micros) -> bool {
-        let times = || members.iter().filter(|m| m.weight > 0).filter_map(|m| response_time(shared, m));
+    /// fail. Response times are those of idle servers, from the curves: times under load follow the weights, and weights that
+    /// follow them in turn swing.
+    fn reweigh(&mut self, shared: Shared<'_>, members: &[Member], table: &Table, now: Micros) -> bool {
+        if table.blank {
+            return false;
+        }
+        let idle = |row: &Row| Some(row.idle).filter(|t| *t > 0.0);
+        let times = || members.iter().zip(&table.rows).filter(|(m, _)| m.weight > 0).filter_map(|(_, row)| idle(row));
         let (low, high) = times().fold((f32::INFINITY, 0.0f32), |(low, high), t| (low.min(t), high.max(t)));
         if !low.is_finite() {
             return false;
@@ -89,9 +101,10 @@ impl Learned {
         let count = times().count().max(1) as f32;
         // A server without answers takes the place of an average one.
         let mean = times().map(f32::ln).sum::<f32>() / count;
-        for ((weight, failing), member) in self.weights.iter_mut().zip(&mut self.failing).zip(members) {
+        let entries = self.weights.iter_mut().zip(&mut self.failing).zip(members).zip(&table.rows);
+        for (((weight, failing), member), row) in entries {
             *failing = fails(member);
-            let time = response_time(shared, member).unwrap_or(mean.exp());
+            let time = idle(row).unwrap_or(mean.exp());
             let share = if *failing { FLOOR } else { low / time };
             let learned = (MOST_WEIGHT * share).max(1.0) * member.weight as f32;
             *weight = if member.weight == 0 { 0 } else { learned as u32 };

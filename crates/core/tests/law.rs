@@ -246,3 +246,30 @@ fn a_silence_that_ends_is_told() {
     world.finish(next, Outcome::Pass);
     assert_eq!(told(&world), Some(Change::Answering));
 }
+
+#[test]
+fn learned_weights_do_not_chase_the_load_they_make() {
+    // Twenty clients in a closed loop over two equal servers of 5 ms + 5 ms for each request under way.
+    let mut world = World::new(Params { policy: Policy::Weighted, ..Params::default() }, &[1, 1], 1);
+    let mut clients: Vec<_> = Vec::new();
+    let (mut second, mut shares) = ([0u32; 2], Vec::new());
+    let start = world.now;
+    while world.now - start < 60_000 * MS {
+        if clients.len() < 20 {
+            let (choice, attempt) = world.begin(GET).unwrap();
+            second[choice.index] += 1;
+            clients.push((world.now + 5 * MS * u64::from(1 + choice.queue), choice.index, attempt));
+            continue;
+        }
+        let next = (0..clients.len()).min_by_key(|&i| clients[i].0).unwrap();
+        let (at, _, attempt) = clients.swap_remove(next);
+        if at / 1_000_000 != world.now / 1_000_000 {
+            shares.push(f64::from(second[0]) / f64::from(second[0] + second[1]));
+            second = [0; 2];
+        }
+        world.now = at;
+        world.finish(attempt, Outcome::Pass);
+    }
+    let late = &shares[20..];
+    assert!(late.iter().all(|share| (0.4..0.6).contains(share)), "{late:.2?}");
+}
