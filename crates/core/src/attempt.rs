@@ -8,6 +8,7 @@ use crate::params::{Metric, Params};
 use crate::peer::Peer;
 use crate::sync::Ordering;
 use crate::time::{Micros, seconds, since};
+use crate::tuning::{tuned, value};
 
 /// Kinds of failure, for counters and for the last reason of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +61,14 @@ pub enum Outcome {
     Void,
 }
 
+tuned! {
 /// An answer later than its prediction by so many standard deviations of ln(latency) does not end a silence: a server
 /// that answers one by one in the middle of a pause is still hanging. Two and a half already hurt heavy tails.
 const LATE: f64 = 3.0;
 /// But an answer is not late below this factor (ln; 7): a queue may build up while it waits.
 const LEAST_LATE: f64 = 2.0;
+}
+
 /// e^[`LEAST_LATE`].
 const LEAST_LATE_FACTOR: f64 = 7.389_056_098_930_65;
 
@@ -213,7 +217,7 @@ impl Attempt {
         if predicted <= 0.0 || elapsed <= LEAST_LATE_FACTOR * predicted {
             return true;
         }
-        let late = (LATE * group.pooled_variance().sqrt()).max(LEAST_LATE);
+        let late = (LATE * group.pooled_variance().sqrt()).max(value(LEAST_LATE));
         elapsed <= late.exp() * predicted
     }
 

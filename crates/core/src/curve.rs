@@ -3,6 +3,7 @@
 //! Pure numbers: no atomics, no servers. A curve is ln seconds at the bucket centres of x, linear in ln(x + 1) between.
 
 use crate::peer::BUCKETS;
+use crate::tuning::tuned;
 
 /// A curve's values (ln seconds) at the bucket centres.
 pub type Values = [f64; BUCKETS];
@@ -10,9 +11,11 @@ pub type Values = [f64; BUCKETS];
 /// Evidence below this is none (a sample after seven half-lives).
 pub const NO_EVIDENCE: f64 = 0.01;
 
+tuned! {
 /// The product rule (slope 1 in ln(x + 1)) weighs as much as two samples: without evidence expect a queue, with
 /// evidence believe it.
 const RULE_WEIGHT: f64 = 2.0;
+}
 
 /// The bucket of `q` requests in flight: 0, 1, 2, 3, 4–5, 6–7, 8–11, 12–15, …; the last takes all from 3072 on.
 pub fn bucket(q: u32) -> usize {

@@ -12,7 +12,9 @@ use crate::peer::{Peer, RECENT};
 use crate::report::Change;
 use crate::sync::Ordering;
 use crate::time::{Micros, SECOND, seconds, since};
+use crate::tuning::{tuned, value};
 
+tuned! {
 /// A bucket's evidence stays at or below this many samples, so that a change shows after some forty answers at most.
 const EVIDENCE_CAP: f32 = 40.0;
 /// Evidence of a server with few answers is kept for up to this half-life.
@@ -36,19 +38,6 @@ const VARIANCE_CAP: f32 = 1000.0;
 const SQUARE_CLIP: f32 = 25.0;
 /// Answers that the long-run mean looks back over.
 const LONG_CAP: f32 = 200.0;
-/// The short mean follows as many answers as a bucket.
-const SHORT_CAP: f32 = 40.0;
-/// A server whose last samples came within this time has more than decisions need: 2000 a second and more, when a bucket
-/// remembers 40. Looking at every second one from then on halves what booking costs, and so on.
-const DENSE: Micros = RECENT as Micros * 500;
-/// And every one again below a fifth of that rate, so that the two do not chase each other.
-const SPARSE: Micros = 5 * DENSE;
-/// At most one answer in 2^6 is looked at: from 128,000 answers a second and server on the rate grows again.
-const MOST_THINNING: u32 = 6;
-/// A bucket with less evidence than this learns from every answer.
-const ENOUGH: f32 = EVIDENCE_CAP / 2.0;
-/// Answers counted after a claim or a recovery: far more than caps ask for, and then a well server's count is left alone.
-const ANSWERS_CAP: u32 = 1000;
 /// Share of the old level that stays after each attempt: after three failures in a row, five successes forget them.
 const FAILURE_KEEP: f32 = 0.6;
 /// The level after one failure of a server that was well: most such failures are the request's and not the server's, so it
@@ -59,6 +48,21 @@ const FAILURE_FIRST: f32 = 0.1;
 const FAILURE_RAMP: f32 = 0.45;
 /// Above this level a server is lowered: it gets trials.
 pub const LOWERED: f32 = 0.02;
+}
+
+/// The short mean follows as many answers as a bucket.
+const SHORT_CAP: f32 = 40.0;
+/// A server whose last samples came within this time has more than decisions need: 2000 a second and more, when a bucket
+/// remembers 40. Looking at every second one from then on halves what booking costs, and so on.
+const DENSE: Micros = RECENT as Micros * 500;
+/// And every one again below a fifth of that rate, so that the two do not chase each other.
+const SPARSE: Micros = 5 * DENSE;
+/// At most one answer in 2^6 is looked at: from 128,000 answers a second and server on the rate grows again.
+const MOST_THINNING: u32 = 6;
+/// A bucket with less evidence than this, half of the most, learns from every answer.
+const ENOUGH: f32 = 20.0;
+/// Answers counted after a claim or a recovery: far more than caps ask for, and then a well server's count is left alone.
+const ANSWERS_CAP: u32 = 1000;
 
 /// What an answer says about latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,13 +99,13 @@ pub(crate) fn book(
             return;
         }
     }
-    let Some((e, m)) = pair::add_mean(word, y, EVIDENCE_CAP) else {
+    let Some((e, m)) = pair::add_mean(word, y, value(EVIDENCE_CAP)) else {
         group.dropped.fetch_add(1, Ordering::Relaxed);
         return;
     };
     if kind == Sample::Exact {
         residuals(peer, group, y, (e, m));
-        pair::add_mean(&peer.long_mean, measured, LONG_CAP);
+        pair::add_mean(&peer.long_mean, measured, value(LONG_CAP));
         pair::add_mean(&peer.short_mean, measured, SHORT_CAP);
     }
     let place = peer.samples.fetch_add(1, Ordering::AcqRel) as usize % RECENT;
@@ -139,18 +143,18 @@ fn thin(peer: &Peer, span: Micros) {
 fn residuals(peer: &Peer, group: &Group, y: f32, (e, m): (f32, f32)) {
     if e >= 1.0 {
         // Welford: (y − old mean)(y − new mean) has the variance as its expectation, whatever e.
-        let grown = (e + 1.0).min(EVIDENCE_CAP);
+        let grown = (e + 1.0).min(value(EVIDENCE_CAP));
         let square = (y - m) * (y - m) * (1.0 - 1.0 / grown);
-        pair::add_sum(&group.variance, square.min(SQUARE_CLIP), VARIANCE_CAP);
+        pair::add_sum(&group.variance, square.min(value(SQUARE_CLIP)), value(VARIANCE_CAP));
     }
     if e < RESIDUAL_EVIDENCE {
         return;
     }
-    let residual = (y - m).min(RESIDUAL_CLIP);
+    let residual = (y - m).min(value(RESIDUAL_CLIP));
     let factor = residual.exp();
-    pair::add_sum(&peer.residual, factor, RESIDUAL_CAP);
-    pair::add_sum(&peer.residual_square, factor * factor, RESIDUAL_CAP);
-    pair::add_mean(&peer.drift, residual, DRIFT_CAP);
+    pair::add_sum(&peer.residual, factor, value(RESIDUAL_CAP));
+    pair::add_sum(&peer.residual_square, factor * factor, value(RESIDUAL_CAP));
+    pair::add_mean(&peer.drift, residual, value(DRIFT_CAP));
     let (weight, mean) = pair::read(&peer.drift);
     if weight >= DRIFT_EVIDENCE && mean.abs() > DRIFT {
         for word in [&peer.residual, &peer.residual_square, &peer.drift] {
@@ -165,8 +169,8 @@ pub(crate) fn half_life(peer: &Peer, params: &Params) -> Micros {
     let stamp = |i: usize| peer.recent.get(i % RECENT).map_or(0, |s| s.load(Ordering::Acquire));
     let (oldest, newest) = (stamp(count), stamp(count.wrapping_add(RECENT - 1)));
     // Until twenty samples have been seen, each is precious.
-    let span = if oldest == 0 { LONGEST_HALF_LIFE } else { since(oldest, newest) };
-    params.half_life.max(span.min(LONGEST_HALF_LIFE)).max(1)
+    let span = if oldest == 0 { value(LONGEST_HALF_LIFE) } else { since(oldest, newest) };
+    params.half_life.max(span.min(value(LONGEST_HALF_LIFE))).max(1)
 }
 
 /// By what the stored evidence has to be multiplied at `now`: reading never writes.
@@ -252,7 +256,7 @@ pub(crate) fn failed(peer: &Peer, group: &Group, timeout: bool, now: Micros) {
 
 /// The failure level one failure after `f`.
 fn risen(f: f32) -> f32 {
-    if f <= 0.0 { FAILURE_FIRST } else { (f * FAILURE_KEEP + (1.0 - FAILURE_KEEP)).min(1.0) }
+    if f <= 0.0 { value(FAILURE_FIRST) } else { (f * FAILURE_KEEP + (1.0 - FAILURE_KEEP)).min(1.0) }
 }
 
 /// Changes the failure level; returns it before and after.

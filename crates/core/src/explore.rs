@@ -5,17 +5,15 @@ use crate::group::Group;
 use crate::peer::Peer;
 use crate::sync::Ordering;
 use crate::time::{Micros, SECOND, since};
+use crate::tuning::{tuned, value};
 
+tuned! {
 /// A server picked within this time is known well enough, or just being explored by another worker.
 pub(crate) const REST: Micros = SECOND / 2;
 /// A trial of a lowered server at most this often …
 pub(crate) const TRIAL_PAUSE: Micros = 5 * SECOND;
 /// … and at most once in so many picks: an always failing server costs one per cent of the requests.
 pub(crate) const TRIAL_PICKS: u64 = 100;
-/// Picks between trials of any two servers: many lowered servers together get five per cent of the requests at most.
-const TRIAL_TURN: u64 = TRIAL_PICKS / 5;
-/// A server that timed out is tried with unsafe requests at this multiple of the pause only.
-const TIMED_OUT: u64 = 6;
 /// Without a safe request for this long, the group has none: then any request explores.
 const NO_SAFE: Micros = 10 * SECOND;
 /// Credit is capped at so many times the dearest price, and so is debt: one hung server does not stop exploration for
@@ -30,6 +28,12 @@ const CLIMB_SHARE: usize = 32;
 const SEARCH_SHARE: usize = 8;
 /// But a candidate is searched at least this often.
 const SEARCH_PAUSE: Micros = SECOND / 10;
+}
+
+/// Picks between trials of any two servers: many lowered servers together get five per cent of the requests at most.
+const TRIAL_TURN: u64 = 20;
+/// A server that timed out is tried with unsafe requests at this multiple of the pause only.
+const TIMED_OUT: u64 = 6;
 
 /// Which requests may explore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +88,7 @@ impl Account {
         if !earned.is_finite() {
             return;
         }
-        self.climb *= CLIMB_FADE;
+        self.climb *= value(CLIMB_FADE);
         let room = (MOST_CREDIT * self.climb - self.climbing).max(0.0);
         let part = (earned / 2.0).min(room);
         self.climbing += part;
@@ -157,7 +161,7 @@ pub(crate) fn claim(peer: &Peer, seen: Micros, now: Micros) -> bool {
 /// When the last trial of a lowered, idle server was, if another one is due.
 pub(crate) fn trial_due(peer: &Peer, group: &Group, consent: Consent, now: Micros) -> Option<Micros> {
     let careful = consent == Consent::NoTimeout && peer.timed_out.load(Ordering::Relaxed) != 0;
-    let pause = if careful { TRIAL_PAUSE * TIMED_OUT } else { TRIAL_PAUSE };
+    let pause = if careful { TRIAL_PAUSE * TIMED_OUT } else { value(TRIAL_PAUSE) };
     let seen = peer.last_trial.load(Ordering::Acquire);
     let passed = group.picks.load(Ordering::Relaxed).saturating_sub(peer.trial_pick.load(Ordering::Acquire));
     let due = seen == 0 || (since(seen, now) >= pause && passed >= TRIAL_PICKS);

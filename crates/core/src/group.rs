@@ -2,13 +2,16 @@
 
 use crate::pair;
 use crate::sync::{AtomicU32, AtomicU64};
+use crate::tuning::{tuned, value};
 
+tuned! {
 /// The variance starts as so many pseudo-samples …
 const PRIOR_WEIGHT: f64 = 20.0;
 /// … of this variance: a factor of e^±0.5 around the mean, what web servers show.
 const PRIOR_VARIANCE: f64 = 0.25;
 /// No server is steadier than five per cent: clocks and networks are not.
 const LEAST_VARIANCE: f64 = 0.05 * 0.05;
+}
 
 /// One list (primary or backup servers) of one upstream, in shared memory. Valid when zeroed.
 #[repr(C, align(64))]
@@ -37,6 +40,6 @@ impl Group {
     pub fn pooled_variance(&self) -> f64 {
         let (weight, sum) = pair::read(&self.variance);
         let pooled = (PRIOR_WEIGHT * PRIOR_VARIANCE + f64::from(sum)) / (PRIOR_WEIGHT + f64::from(weight));
-        pooled.max(LEAST_VARIANCE)
+        pooled.max(value(LEAST_VARIANCE))
     }
 }

@@ -32,6 +32,7 @@ pub mod slots;
 pub mod sync;
 mod table;
 pub mod time;
+pub mod tuning;
 
 pub use attempt::{Attempt, Failure, Outcome, Receipt};
 pub use balancer::{Balancer, Candidate, Choice, Fit, Member, Reason, Request};

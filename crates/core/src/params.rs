@@ -1,6 +1,15 @@
 //! What the `labor` directive says, as values that cannot be contradictory. Parsing text is the caller's business.
 
 use crate::time::{Micros, SECOND};
+use crate::tuning::{tuned, value};
+
+tuned! {
+/// Default half-life of evidence: a change shows within some seconds, and five seconds of answers are enough to tell
+/// servers apart.
+const HALF_LIFE: Micros = 5 * SECOND;
+/// Default share of latency that exploration may cost: one per cent is less than any measurement would notice.
+const EXPLORE: f32 = 0.01;
+}
 
 /// Which part of an answer is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,8 +103,8 @@ impl Default for Params {
         Self {
             metric: Metric::default(),
             policy: Policy::default(),
-            half_life: 5 * SECOND,
-            explore: 0.01,
+            half_life: value(HALF_LIFE),
+            explore: value(EXPLORE),
             failure: StatusSet::default(),
         }
     }

@@ -12,15 +12,17 @@ use crate::pick::Scene;
 use crate::score::AT_CAP;
 use crate::sync::Ordering;
 use crate::time::{Micros, SECOND, since};
+use crate::tuning::{tuned, value};
 
+tuned! {
 /// A bucket with less evidence of the server's own is not known: what is predicted there is mostly the product rule.
 const UNKNOWN: f64 = 2.0;
 /// Penalties of more than this (ln) are more than an ordinary gap between two answers.
 const PENALISED: f32 = 0.4;
-
 /// The price of visiting a slow server halves in this time, so that a bad start is forgiven within a minute. Simulated: the
 /// lasting cost stays the same, as visits made on credit have to be earned before the next one.
 const FORGIVING: Micros = 10 * SECOND;
+}
 
 impl Balancer {
     /// A trial of a lowered server, when one is due.
@@ -96,7 +98,7 @@ impl Balancer {
                 continue;
             }
             // The odds that it is still so slow fall while nobody looks; what a visit really costs is settled after it.
-            let still = (-(rested as f32) / FORGIVING as f32).exp2();
+            let still = (-(rested as f32) / value(FORGIVING) as f32).exp2();
             let price = ((row.idle - ideal) * tail).max(row.long - ideal * tail).max(0.0) * still;
             let rank = f64::from(price) / rested as f64;
             if cheapest.is_none_or(|(.., least)| rank < least) {

@@ -10,7 +10,9 @@ use crate::params::Params;
 use crate::peer::{BUCKETS, Peer};
 use crate::sync::Ordering;
 use crate::time::Micros;
+use crate::tuning::{tuned, value};
 
+tuned! {
 /// A prior weighs at least two samples, as the product rule does.
 pub(crate) const LEAST_KAPPA: f64 = 2.0;
 /// A server with less evidence says nothing about how different servers are.
@@ -23,6 +25,7 @@ const OWN_COURSE: f64 = 10.0;
 const LEAST_RESIDUALS: f64 = 3.0;
 /// Residuals vary by at least five per cent, as clocks and networks do.
 const LEAST_TAIL: f64 = 0.05 * 0.05;
+}
 
 /// What is known of one member.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +103,7 @@ impl Row {
         let shrink = if self.weight > 0.0 { tau2 / (tau2 + variance / self.weight) } else { 0.0 };
         let base = group.map(|p| p + shrink * self.offset);
         let prior = Prior {
-            kappa: (variance / tau2).max(LEAST_KAPPA),
+            kappa: (variance / tau2).max(value(LEAST_KAPPA)),
             rho: tau2 / (tau2 + variance / OWN_COURSE),
             base: Some(&base),
         };
@@ -109,7 +112,7 @@ impl Row {
 
     /// What this row says about how much servers differ: offset, weight, error variance.
     pub(crate) fn offset_estimate(&self, variance: f64) -> Option<(f64, f64, f64)> {
-        let weight = self.weight.clamp(1.0, MOST_WEIGHT);
+        let weight = self.weight.clamp(1.0, value(MOST_WEIGHT));
         (self.weight > LEAST_WEIGHT).then_some((self.offset, weight, variance / weight))
     }
 
@@ -152,9 +155,9 @@ pub(crate) fn tail_noise(rows: &[Row]) -> f64 {
         (w + n, s + n * mean, q + n * square)
     });
     if weight <= 0.0 || sum <= 0.0 {
-        return LEAST_TAIL;
+        return value(LEAST_TAIL);
     }
-    (square * weight / (sum * sum) - 1.0).max(LEAST_TAIL)
+    (square * weight / (sum * sum) - 1.0).max(value(LEAST_TAIL))
 }
 
 /// The mean correction of `row`: its own ln mean residual less the group's, shrunk; 0 when tails do not differ.

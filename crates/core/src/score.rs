@@ -1,5 +1,7 @@
 //! The penalties on top of a predicted latency: silence, failure and load. Pure numbers.
 
+use crate::tuning::{tuned, value};
+tuned! {
 /// Odds that a server hangs before anything is known: one in a hundred thousand. At one in ten thousand the gaps between
 /// answers of a busy, healthy server cost it a few per cent of its traffic (mean 4 % worse in blog and lan); at half of
 /// this one, pauses are noticed too late.
@@ -10,16 +12,15 @@ const SILENCE_COST: f32 = 300.0;
 const QUIET_MOST: f32 = 50.0;
 /// What a failed attempt costs, in idle answers of the slowest usable server.
 const FAILURE_COST: f32 = 10.0;
-
 /// Scores closer than one per cent of latency are equal.
 pub(crate) const TIE: f32 = 0.01;
+/// A server with this many answers is admitted without a cap.
+pub(crate) const SEASONED: u32 = 8;
+}
 
 /// Added to the score of a server at its cap: more than any two scores can differ by, so that caps order and never
 /// exclude.
 pub(crate) const AT_CAP: f32 = 1000.0;
-
-/// A server with this many answers is admitted without a cap.
-pub(crate) const SEASONED: u32 = 8;
 
 /// The most a new or recovered server may have in flight: 1, 2, 4, … until it has [`SEASONED`] answers.
 pub(crate) fn cap(answers: u32) -> u32 {
@@ -37,7 +38,7 @@ pub(crate) fn silence(q: u32, quiet: f32, latency: f32) -> f32 {
         return 0.0;
     }
     let hanging = |z: f32| HANGING / (HANGING + (-z).exp());
-    (SILENCE_COST * (hanging(z.min(QUIET_MOST)) - hanging(0.0))).ln_1p()
+    (SILENCE_COST * (hanging(z.min(value(QUIET_MOST))) - hanging(0.0))).ln_1p()
 }
 
 /// Adds the cost of a failure level `f` to `score`: seconds, not a factor, so that a fast failing server loses its

@@ -15,11 +15,15 @@ use crate::row::{LEAST_KAPPA, Row, Spread, correction, tail_noise};
 use crate::score::{SEASONED, marginal};
 use crate::sync::Ordering;
 use crate::time::{Micros, since};
+use crate::tuning::{tuned, value};
 
 /// Queues below this are looked up, longer ones computed: 32 covers all but overload at 8 bytes each.
 const DENSE: usize = 32;
+tuned! {
 /// A table is never rebuilt more often than this: 50 times a second is faster than any curve moves.
 const LEAST_PAUSE: Micros = 20_000;
+}
+
 /// 100 times what a build costs per server, µs: the core has no clock, so the cost is this model, measured once by
 /// `examples/pick_cost.rs` and rounded up; rebuilding takes a worker one per cent of its time at most.
 const BUILD_PAUSE: Micros = 200;
@@ -76,7 +80,7 @@ impl Table {
 
     /// The time between two builds: 20 ms or 100 times what one costs.
     fn pause(&self) -> Micros {
-        LEAST_PAUSE.max(BUILD_PAUSE * self.rows.len() as Micros)
+        value(LEAST_PAUSE).max(BUILD_PAUSE * self.rows.len() as Micros)
     }
 
     /// Rebuilds when there is new evidence and the last build is long enough ago; says whether it did.
@@ -197,7 +201,7 @@ impl Table {
                     }
                 }
             }
-            curve = fit(&self.axis, &all, Prior { kappa: LEAST_KAPPA, rho: 1.0, base: None });
+            curve = fit(&self.axis, &all, Prior { kappa: value(LEAST_KAPPA), rho: 1.0, base: None });
             self.rows.iter_mut().for_each(|row| row.measure_offset(&curve));
         }
         curve
