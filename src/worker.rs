@@ -34,6 +34,15 @@ pub fn now() -> Micros {
     seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000)
 }
 
+/// Now, ms since 1970: for people only, this clock may jump.
+pub fn wall() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place to write to. CLOCK_REALTIME cannot fail on Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    let millis = u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000;
+    u64::try_from(time.tv_sec).unwrap_or(0).saturating_mul(1000).saturating_add(millis)
+}
+
 /// A seed that differs between workers and between starts.
 pub fn seed() -> u64 {
     let mut bytes = [0_u8; 8];

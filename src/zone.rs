@@ -168,6 +168,11 @@ impl View {
         self.record(slot).map_or(0, |peer| RECENT.with(|r| r.of(slot, peer)))
     }
 
+    /// The time that [`View::recent`] is about, µs.
+    pub fn recent_period(&self, now: Micros) -> Micros {
+        RECENT.with(|r| r.period(now))
+    }
+
     /// The memory itself, for the workers' housekeeping and for status pages.
     pub fn map(&self) -> &Map {
         &self.0.map

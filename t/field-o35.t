@@ -41,7 +41,7 @@ for my $round (1 .. 20) {
 my $status;
 ok wait_for {
     $status = $t->status;
-    !grep { $_->{in_flight} || $_->{connections} } map { @{ $_->{servers} } } values %{ $status->{upstreams} };
+    !grep { $_->{in_flight} || $_->{connections} } map { $t->peers($_, $status) } keys %{ $status->{upstreams} };
 }, 'in the end nothing is in flight';
 
 my @wrong;
@@ -69,10 +69,10 @@ is_deeply \@wrong, [], "$attempts attempts in the log: all figures possible";
 my ($requests, $failures) = (0, 0);
 for my $name (sort keys %{ $status->{upstreams} }) {
     my $shares = 0;
-    for my $server (@{ $status->{upstreams}{$name}{servers} }) {
+    for my $server ($t->peers($name, $status)) {
         my $check = sub {
             my ($what, $value, $least, $most) = @_;
-            push @wrong, "$name $server->{address} $what: $value" unless $value >= $least && $value <= $most;
+            push @wrong, "$name $server->{server} $what: $value" unless $value >= $least && $value <= $most;
         };
         $check->(latency_us => $server->{latency_us}, 1, 5e6) if defined $server->{latency_us};
         $check->(score => $server->{score}, -20, 20) if defined $server->{score};

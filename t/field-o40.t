@@ -15,7 +15,7 @@ my $locations = join '', map { "location /$_ { proxy_pass http://$_; proxy_next_
 $t->conf("$upstreams server { listen %%LISTEN%%; $locations }")->run;
 
 sub both { return map { $t->http($_ => "/$_", $_ eq 'POST' ? (body => 'x') : ()) } @methods }
-sub server_a { return $t->status->{upstreams}{ $_[0] }{servers}[0] }
+sub server_a { return ($t->peers($_[0]))[0] }
 
 # Of eight requests at once about four go to A (workers that pick at the same moment may differ by one), which resets them;
 # nobody sees it, as B answers then.

@@ -17,8 +17,8 @@ cmp_ok $late, '<', 30, 'fewer than 15 % of the requests time out';
 cmp_ok $late, '<', 18, 'and fewer than with least connections, where one client is always stuck';
 is $report->{statuses}{200}, 200 - $late, 'all others are answered' or diag explain $report;
 diag "$late of 200 timed out";
-my ($a) = @{ $t->status->{upstreams}{u}{servers} };
-ok wait_for { ($a) = @{ $t->status->{upstreams}{u}{servers} }; $a->{aborts} }, 'that the clients left is counted';
+my ($a) = $t->peers('u');
+ok wait_for { ($a) = $t->peers('u'); $a->{aborts} }, 'that the clients left is counted';
 ok !defined $a->{latency_us} || $a->{latency_us} > 100_000, 'and never as a short time' or diag explain $a;
 
 $t->done;

@@ -26,7 +26,7 @@ sub counted {
     my ($upstream) = @_;
     my $status = $t->status or return '-';
     my $sum = 0;
-    $sum += $_->{in_flight} + $_->{connections} for @{ $status->{upstreams}{$upstream}{servers} };
+    $sum += $_->{in_flight} + $_->{connections} for $t->peers($upstream, $status);
     return $sum;
 }
 sub all_workers { my @workers = $t->workers; return @workers }

@@ -51,7 +51,7 @@ diag sprintf 'A: %.3f in the first 5 s, %.3f after', share(@during), share(@afte
 my (%told, $other);
 wait_for {
     my $status = $t->status or return;
-    my %latency = map { $_->{address} => $_->{latency_us} } @{ $status->{upstreams}{u}{servers} };
+    my %latency = map { $_->{server} => $_->{latency_us} } $t->peers('u', $status);
     $told{ $status->{worker} } = $latency{$address};
     $other = $latency{ $t->expand('%%ADDR_B%%') };
     keys %told >= 2;

@@ -20,8 +20,7 @@ EOC
 my %name = map { $t->expand("%%ADDR_$_%%") => $_ } qw(A B C);
 sub known {
     my ($upstream) = @_;
-    my $status = $t->status or return {};
-    return { map { $name{ $_->{address} } => $_ } @{ $status->{upstreams}{$upstream}{servers} } };
+    return { map { $name{ $_->{server} } => $_ } $t->peers($upstream) };
 }
 sub near { my ($x, $y) = @_; return $x && $y && abs($x / $y - 1) < 0.1 }
 

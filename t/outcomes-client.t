@@ -75,11 +75,11 @@ sub read_all { my ($socket) = @_; 1 while sysread $socket, my $buffer, 1 << 20; 
 # Leaves as soon as CONDITION holds.
 sub leave { my ($path, $condition) = @_; my $c = $t->connection; $c->write(Labor::HTTP::format($path)); &wait_for($condition); $c->close }
 
-sub in_flight { my ($name) = @_; return sub { $t->status->{upstreams}{$name}{servers}[0]{connections} } }
+sub in_flight { my ($name) = @_; return sub { ($t->peers($name))[0]{connections} } }
 
 # In header mode a request has left the queue, and still holds its connection, as soon as nginx has the header.
 sub header_seen {
-    my $server = $t->status->{upstreams}{late}{servers}[0];
+    my ($server) = $t->peers('late');
     return $server->{connections} && !$server->{in_flight};
 }
 
@@ -118,13 +118,12 @@ check_outcome($t, 'a tunnel that its client leaves', 'pass/101', sub {
     $tunnel->write('hello');
     sysread $tunnel->socket, my $echo, 5;
     is $echo, 'hello', 'and echoing';
-    my $server = $t->status->{upstreams}{ok}{servers}[0];
+    my ($server) = $t->peers('ok');
     is_deeply [@$server{qw(in_flight connections)}], [0, 1], 'an open tunnel is a connection, and no queue';
     $tunnel->close;
 });
 
 # What clients did says nothing bad about the servers.
-my $servers = $t->status->{upstreams};
-is $servers->{$_}{servers}[0]{failures}{level}, 0, "$_: no failure" for qw(ok big late);
+is +($t->peers($_))[0]{failures}{level}, 0, "$_: no failure" for qw(ok big late);
 
 $t->done;

@@ -114,7 +114,7 @@ case('a fresh answer', 'pass/200', '/stale', qr/\|200\|/);
 my ($bad, $server) = (0);
 eventually {
     $bad++ if $t->get('/stale')->status != 200;
-    $server = $t->status->{upstreams}{flip}{servers}[0];
+    ($server) = $t->peers('flip');
     $server->{requests} > 1 && !$server->{connections};
 } 'the cached answer expires';
 is $bad, 0, 'then a stale answer stands in for a 500';

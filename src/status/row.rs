@@ -1,96 +1,204 @@
-//! What the status says of one server, named as in the answer.
+//! What the status says of one server: fields of NGINX Plus under its names, our own under `labor`.
 //!
-//! Figures come from the core's own explanation and from the shared record; names may be any bytes. Not here: which servers
-//! there are (`document.rs`, `servers.rs`).
-
-use std::borrow::Cow;
+//! Plus's clients decode its fields as integers, so they are; times of our own are in µs. Figures come from the core's own
+//! explanation and from the shared record; names may be any bytes. Not here: which servers there are (`group.rs`, `servers.rs`).
 
 use labor_core::report::{self, Change, CurvePoint, Explanation};
-use labor_core::sync::Ordering;
-use labor_core::time::{Micros, seconds, since};
+use labor_core::sync::{AtomicU64, Ordering};
+use labor_core::time::{seconds, since};
 use labor_core::{Failure, Peer, Reason};
-use serde::ser::{Serialize, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use super::query::Query;
 use super::servers::{Server, Servers};
+use super::text::{Clock, rounded, text};
 use crate::ffi;
 
-/// One server.
-#[derive(serde::Serialize)]
+/// One server and all that is known of it.
+#[derive(Clone, Copy)]
 pub struct Row<'a> {
-    /// Position in this answer's list.
-    id: u32,
-    name: Cow<'a, str>,
-    address: Cow<'a, str>,
-    backup: bool,
-    state: &'static str,
-    weight: i64,
-    /// Requests whose latency is still to be measured, over all workers.
-    in_flight: u32,
-    /// Requests that hold a connection, over all workers.
-    connections: u64,
-    max_conns: u64,
-    requests: u64,
-    failures: Failures,
-    aborts: u64,
-    latency_us: Option<f64>,
-    score: Option<f32>,
-    factors: Factors,
+    /// Position in the answer's list.
+    pub id: u32,
+    /// The list it stands in.
+    pub servers: &'a Servers,
+    /// As nginx has it.
+    pub server: &'a Server,
+    /// Its record, where it has one.
+    pub peer: Option<&'a Peer>,
+    /// How it stands.
+    pub explanation: Option<&'a Explanation>,
     /// Picks of the last 10 to 20 seconds that fell on it, 0–1, by all workers.
-    share: f64,
-    picks: Counts<{ Reason::COUNT }>,
-    evidence: f64,
-    curve: Vec<Point>,
-    last_change: Option<LastChange>,
-    learning: bool,
+    pub share: f64,
+    /// Requests a second over the same time.
+    pub rate: f64,
+    /// This moment.
+    pub clock: Clock,
+    /// What is wanted.
+    pub query: &'a Query,
+    /// Whether curve and histogram are shown.
+    pub detail: bool,
 }
 
-impl<'a> Row<'a> {
-    /// The row of `server` at position `id`; `peer` is its record and `explanation` how it stands, where there is one.
-    pub fn new(
-        id: u32,
-        servers: &'a Servers,
-        server: &Server,
-        peer: Option<&Peer>,
-        explanation: Option<&Explanation>,
-        share: f64,
-        now: Micros,
-    ) -> Self {
-        let counter = |of: fn(&Peer) -> &labor_core::sync::AtomicU64| peer.map_or(0, |p| of(p).load(Ordering::Relaxed));
-        let curve = explanation.map_or(&[] as &[_], |e| e.curve.as_slice());
+/// A map that leaves out what is not wanted.
+struct Fields<'a, M> {
+    map: M,
+    query: &'a Query,
+}
+
+impl<M: SerializeMap> Fields<'_, M> {
+    fn put<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), M::Error> {
+        if self.query.has_field(name) { self.map.serialize_entry(name, value) } else { Ok(()) }
+    }
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = Fields { map: serializer.serialize_map(None)?, query: self.query };
+        let state = self.state();
+        fields.put("id", &self.id)?;
+        fields.put("server", &text(self.servers.address(self.server)))?;
+        fields.put("name", &text(self.servers.name(self.server)))?;
+        fields.put("backup", &self.servers.backup)?;
+        fields.put("weight", &self.server.weight)?;
+        fields.put("state", plus_state(state))?;
+        fields.put("active", &self.connections())?;
+        if self.server.max_conns > 0 {
+            fields.put("max_conns", &(self.server.max_conns as u64))?;
+        }
+        fields.put("requests", &self.counter(|p| &p.requests))?;
+        fields.put("fails", &self.failures().total)?;
+        if let Some(date) = self.peer.and_then(|p| self.clock.date(p.last_pick.load(Ordering::Relaxed))) {
+            fields.put("selected", &date)?;
+        }
+        fields.put("labor", &self.own(state))?;
+        fields.map.end()
+    }
+}
+
+impl Row<'_> {
+    /// Our own word for how the server stands: the first that holds of down, drain, unavail, full, lowered, up.
+    pub fn state(&self) -> &'static str {
+        match self.server.state {
+            "up" if self.full() => "full",
+            "up" if self.explanation.is_some_and(|e| e.lowered) => "lowered",
+            other => other,
+        }
+    }
+
+    /// Whether `max_conns` is reached.
+    fn full(&self) -> bool {
+        ffi::full(self.server.max_conns, self.server.conns, || self.peer.map(Peer::connections))
+    }
+
+    fn counter(&self, of: fn(&Peer) -> &AtomicU64) -> u64 {
+        self.peer.map_or(0, |p| of(p).load(Ordering::Relaxed))
+    }
+
+    fn connections(&self) -> u64 {
+        self.peer.map_or(self.server.conns as u64, |p| u64::from(p.connections()))
+    }
+
+    fn failures(&self) -> Failures {
+        let level = self.explanation.map_or(0.0, |e| e.failure_level);
+        let kinds = Failure::ALL.map(|kind| {
+            let count = self.peer.and_then(|p| p.failures.get(kind as usize));
+            (kind.name(), count.map_or(0, |c| c.load(Ordering::Relaxed)))
+        });
+        Failures { total: kinds.iter().map(|(_, count)| count).sum(), level, kinds: Counts(kinds) }
+    }
+
+    /// Attempts by reason of the pick.
+    pub fn picks(&self) -> [u64; Reason::COUNT] {
+        let count = |reason: Reason| self.peer.and_then(|p| p.picks.get(reason as usize));
+        Reason::ALL.map(|reason| count(reason).map_or(0, |c| c.load(Ordering::Relaxed)))
+    }
+
+    /// Attempts sent to it.
+    pub fn requests(&self) -> u64 {
+        self.counter(|p| &p.requests)
+    }
+
+    fn own(&self, state: &'static str) -> Own {
+        let e = self.explanation;
+        let curve = e.map_or(&[] as &[_], |e| e.curve.as_slice());
         // Beyond the last evidence the curve is the same rule for all servers: one point shows where it starts.
         let known = curve.iter().rposition(|point| point.evidence > 0.0).unwrap_or(0);
-        Self {
-            id,
-            name: text(servers.name(server)),
-            address: text(servers.address(server)),
-            backup: servers.backup,
-            state: if server.state == "up" && full(server, peer) { "full" } else { server.state },
-            weight: server.weight,
-            in_flight: peer.map_or(0, Peer::queue),
-            connections: peer.map_or(server.conns as u64, |p| u64::from(p.connections())),
-            max_conns: server.max_conns as u64,
-            requests: counter(|p| &p.requests),
-            failures: Failures::new(peer, explanation.map_or(0.0, |e| e.failure_level)),
-            aborts: counter(|p| &p.aborts),
-            latency_us: explanation.and_then(|e| e.latency_us).map(rounded),
-            score: explanation.and_then(|e| e.score),
-            factors: Factors::from(explanation.map(|e| e.factors).unwrap_or_default()),
-            share,
-            picks: Counts(Reason::ALL.map(|reason| {
-                let count = peer.and_then(|p| p.picks.get(reason as usize));
-                (reason.name(), count.map_or(0, |c| c.load(Ordering::Relaxed)))
-            })),
-            evidence: rounded(explanation.map_or(0.0, |e| e.evidence)),
-            curve: curve.iter().take(known.saturating_add(2)).map(Point::from).collect(),
-            last_change: explanation.and_then(|e| e.change).map(|(change, at)| LastChange::new(change, since(at, now))),
-            learning: peer.is_some() && explanation.is_some(),
+        let change = e.and_then(|e| e.change);
+        Own {
+            state,
+            state_since: None,
+            weight: Setting::configured(u64::try_from(self.server.weight).unwrap_or(0)),
+            max_conns: Setting::configured(self.server.max_conns as u64),
+            latency_us: e.and_then(|e| e.latency_us).map(rounded),
+            p50_us: None,
+            p99_us: None,
+            in_flight: self.peer.map_or(0, Peer::queue),
+            connections: self.connections(),
+            score: e.and_then(|e| e.score),
+            factors: Factors::from(e.map(|e| e.factors).unwrap_or_default()),
+            share: self.share,
+            requests_per_second: rounded(self.rate),
+            picks: reasons(self.picks()),
+            failures: self.failures(),
+            aborts: self.counter(|p| &p.aborts),
+            evidence: rounded(e.map_or(0.0, |e| e.evidence)),
+            curve: self.detail.then(|| curve.iter().take(known.saturating_add(2)).map(Point::from).collect()),
+            last_change: change.map(|(change, at)| LastChange::new(change, since(at, self.clock.now))),
+            learning: self.peer.is_some() && e.is_some(),
         }
     }
 }
 
-/// Whether `max_conns` is reached.
-fn full(server: &Server, peer: Option<&Peer>) -> bool {
-    ffi::full(server.max_conns, server.conns, || peer.map(Peer::connections))
+/// The word of NGINX Plus for a state of ours.
+fn plus_state(state: &'static str) -> &'static str {
+    match state {
+        "full" | "lowered" => "up",
+        "drain" => "draining",
+        other => other,
+    }
+}
+
+/// What NGINX Plus has no field for.
+#[derive(serde::Serialize)]
+struct Own {
+    state: &'static str,
+    /// Seconds that it has been in this state; null when nobody has watched it for long enough to know.
+    state_since: Option<f64>,
+    weight: Setting,
+    max_conns: Setting,
+    latency_us: Option<f64>,
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+    /// Requests whose latency is still to be measured, over all workers.
+    in_flight: u32,
+    /// Requests that hold a connection, over all workers.
+    connections: u64,
+    score: Option<f32>,
+    factors: Factors,
+    share: f64,
+    requests_per_second: f64,
+    picks: Counts<{ Reason::COUNT }>,
+    failures: Failures,
+    aborts: u64,
+    evidence: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    curve: Option<Vec<Point>>,
+    last_change: Option<LastChange>,
+    learning: bool,
+}
+
+/// A parameter that may be changed at run time: what holds now, what the configuration says, and who set it.
+#[derive(serde::Serialize)]
+struct Setting {
+    effective: u64,
+    configured: u64,
+    source: &'static str,
+}
+
+impl Setting {
+    fn configured(value: u64) -> Self {
+        Self { effective: value, configured: value, source: "configuration" }
+    }
 }
 
 /// Failures: how many, of what kind, and how it fails at present.
@@ -103,18 +211,17 @@ struct Failures {
     kinds: Counts<{ Failure::COUNT }>,
 }
 
-impl Failures {
-    fn new(peer: Option<&Peer>, level: f32) -> Self {
-        let kinds = Failure::ALL.map(|kind| {
-            let count = peer.and_then(|p| p.failures.get(kind as usize));
-            (kind.name(), count.map_or(0, |c| c.load(Ordering::Relaxed)))
-        });
-        Self { total: kinds.iter().map(|(_, count)| count).sum(), level, kinds: Counts(kinds) }
+/// Counters by reason of the pick.
+pub fn reasons(picks: [u64; Reason::COUNT]) -> Counts<{ Reason::COUNT }> {
+    let mut counts = Reason::ALL.map(|reason| (reason.name(), 0));
+    for ((_, count), n) in counts.iter_mut().zip(picks) {
+        *count = n;
     }
+    Counts(counts)
 }
 
 /// Named counters.
-struct Counts<const N: usize>([(&'static str, u64); N]);
+pub struct Counts<const N: usize>([(&'static str, u64); N]);
 
 impl<const N: usize> Serialize for Counts<N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -129,12 +236,15 @@ struct Factors {
     marginal: f32,
     silence: f32,
     failure: f32,
+    weight: f32,
+    ramp: f32,
     load: f32,
 }
 
 impl From<report::Factors> for Factors {
     fn from(f: report::Factors) -> Self {
-        Self { speed: f.speed, marginal: f.marginal, silence: f.silence, failure: f.failure, load: f.load }
+        let report::Factors { speed, marginal, silence, failure, weight, ramp, load } = f;
+        Self { speed, marginal, silence, failure, weight, ramp, load }
     }
 }
 
@@ -160,17 +270,7 @@ struct LastChange {
 }
 
 impl LastChange {
-    fn new(change: Change, ago: Micros) -> Self {
+    fn new(change: Change, ago: u64) -> Self {
         Self { reason: change.name(), seconds_ago: rounded(seconds(ago)) }
     }
-}
-
-/// Three decimals: more say nothing and double the answer's length.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
-}
-
-/// Any bytes as text: what is no UTF-8 becomes U+FFFD.
-pub fn text(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
 }

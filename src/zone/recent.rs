@@ -17,7 +17,10 @@ const EVERY: Micros = 10 * SECOND;
 pub struct Recent {
     older: RefCell<Vec<u64>>,
     newer: RefCell<Vec<u64>>,
+    /// When the newer note was taken, µs.
     at: Cell<Micros>,
+    /// When the older one was.
+    since: Cell<Micros>,
 }
 
 impl Recent {
@@ -27,7 +30,9 @@ impl Recent {
             return;
         }
         let note: Vec<u64> = peers.iter().map(|p| p.requests.load(Ordering::Relaxed)).collect();
-        let older = if self.at.get() == 0 { note.clone() } else { self.newer.take() };
+        let first = self.at.get() == 0;
+        let older = if first { note.clone() } else { self.newer.take() };
+        self.since.set(if first { now } else { self.at.get() });
         self.at.set(now);
         self.older.replace(older);
         self.newer.replace(note);
@@ -38,6 +43,11 @@ impl Recent {
         let now = peer.requests.load(Ordering::Relaxed);
         let then = self.older.try_borrow().ok().and_then(|older| older.get(slot as usize).copied()).unwrap_or(0);
         now.checked_sub(then).unwrap_or(now)
+    }
+
+    /// The time since the older note, µs.
+    pub fn period(&self, now: Micros) -> Micros {
+        since(self.since.get(), now)
     }
 
     /// Forgets everything: the memory has changed.

@@ -85,14 +85,14 @@ fn render(status: &Value, labels: &[String]) -> Result<String> {
     let mut out = String::new();
     let upstreams = status["upstreams"].as_object().context("the status names no upstreams")?;
     for (name, upstream) in upstreams {
-        let (policy, metric) = (text(&upstream["policy"]), text(&upstream["metric"]));
+        let (policy, metric) = (text(&upstream["labor"]["policy"]), text(&upstream["labor"]["metric"]));
         writeln!(out, "{name}  (policy {policy}, {metric})")?;
         writeln!(
             out,
             "  {:<24} {:>7} {:>11} {:>9} {:>7} {:>9} {:>8}  picked because / last change",
             "server", "state", "latency", "in flight", "share", "requests", "failures"
         )?;
-        for server in upstream["servers"].as_array().into_iter().flatten() {
+        for server in upstream["peers"].as_array().into_iter().flatten() {
             writeln!(out, "  {}", row(server, labels))?;
         }
         writeln!(out)?;
@@ -101,19 +101,19 @@ fn render(status: &Value, labels: &[String]) -> Result<String> {
 }
 
 fn row(server: &Value, labels: &[String]) -> String {
-    let address = text(&server["address"]);
+    let (address, own) = (text(&server["server"]), &server["labor"]);
     let label = labels.iter().find_map(|label| label.strip_prefix(&address)?.strip_prefix('='));
     let shown = label.map_or_else(|| address.clone(), |label| format!("{label} {address}"));
-    let latency = server["latency_us"].as_f64().map_or("-".into(), |us| format!("{:.3} ms", us / 1000.0));
-    let share = server["share"].as_f64().map_or("-".into(), |share| format!("{:.1} %", share * 100.0));
+    let latency = own["latency_us"].as_f64().map_or("-".into(), |us| format!("{:.3} ms", us / 1000.0));
+    let share = own["share"].as_f64().map_or("-".into(), |share| format!("{:.1} %", share * 100.0));
     format!(
         "{shown:<24} {:>7} {latency:>11} {:>9} {share:>7} {:>9} {:>8}  {} / {}",
-        text(&server["state"]),
-        number(&server["in_flight"]),
+        text(&own["state"]),
+        number(&own["in_flight"]),
         number(&server["requests"]),
-        number(&server["failures"]["total"]),
-        picks(&server["picks"]),
-        text(&server["last_change"]["reason"])
+        number(&own["failures"]["total"]),
+        picks(&own["picks"]),
+        text(&own["last_change"]["reason"])
     )
 }
 
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn a_server_becomes_a_row_with_units() {
-        let status = json!({"upstreams": {"app": {"policy": "fastest", "metric": "last_byte", "servers": [{
-            "address": "127.0.0.1:9001", "state": "up", "latency_us": 1234, "in_flight": 2, "share": 0.5,
-            "requests": 10, "failures": {"total": 1}, "picks": {"fastest": 9, "explore": 1, "tie": 0},
-            "last_change": {"reason": "faster"}}]}}});
+        let status = json!({"upstreams": {"app": {"labor": {"policy": "fastest", "metric": "last_byte"}, "peers": [{
+            "server": "127.0.0.1:9001", "requests": 10, "labor": {"state": "up", "latency_us": 1234, "in_flight": 2,
+            "share": 0.5, "failures": {"total": 1}, "picks": {"fastest": 9, "explore": 1, "tie": 0},
+            "last_change": {"reason": "faster"}}}]}}});
         let table = render(&status, &["127.0.0.1:9001=fast".into(), "127.0.0.1:9002=slow".into()]).unwrap();
         let row = table.lines().nth(2).unwrap();
         for part in ["fast 127.0.0.1:9001", "1.234 ms", "50.0 %", "fastest 90 %, explore 10 %", "faster"] {
@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_a_dash_and_control_characters_are_harmless() {
-        let status = json!({"upstreams": {"a": {"servers": [{"address": "evil\u{1b}[2J", "latency_us": null}]}}});
+        let status =
+            json!({"upstreams": {"a": {"peers": [{"server": "evil\u{1b}[2J", "labor": {"latency_us": null}}]}}});
         let table = render(&status, &[]).unwrap();
         assert!(table.contains("evil?[2J"), "{table:?}");
         assert!(!table.contains('\u{1b}'), "{table:?}");

@@ -1,6 +1,9 @@
 //! What status pages show: why a server's standing last changed, and how its score comes about. Read-only, may allocate.
 
+use core::f32::consts::LN_2;
+
 use crate::balancer::Member;
+use crate::evidence::LOWERED;
 use crate::inflight::Shared;
 use crate::params::Params;
 use crate::peer::Peer;
@@ -87,6 +90,10 @@ pub struct Factors {
     pub silence: f32,
     /// For failing.
     pub failure: f32,
+    /// For a weight of its own; 0 when neutral.
+    pub weight: f32,
+    /// For having just come back; 0 when neutral.
+    pub ramp: f32,
     /// For the server's own load report.
     pub load: f32,
 }
@@ -108,6 +115,8 @@ pub struct Explanation {
     pub queue: u32,
     /// Failure level, 0–1.
     pub failure_level: f32,
+    /// Whether its failures, or a silence that doubles its score or more, keep requests away from it.
+    pub lowered: bool,
     /// Attempts sent to it: the share of picks is this over the members' sum.
     pub requests: u64,
     /// Why its standing last changed and when, µs.
@@ -142,6 +151,7 @@ fn one(table: &mut Table, (i, peer): (usize, Option<&Peer>), slowest: f32, now: 
         evidence: table.rows.get(i).map_or(0.0, |row| row.weight),
         queue,
         failure_level: peer.map_or(0.0, Peer::failure_level),
+        lowered: peer.is_some_and(|p| p.failure_level() > LOWERED),
         requests: peer.map_or(0, |p| p.requests.load(Ordering::Relaxed)),
         change: peer.and_then(Change::last),
     };
@@ -157,7 +167,9 @@ fn one(table: &mut Table, (i, peer): (usize, Option<&Peer>), slowest: f32, now: 
     let score = with_failure(before, explanation.failure_level, slowest);
     explanation.latency_us = Some(f64::from(estimate.latency) * 1e6);
     explanation.score = Some(score);
-    explanation.factors = Factors { speed, marginal: estimate.base - speed, silence, failure: score - before, load };
+    explanation.lowered |= silence >= LN_2;
+    let (marginal, failure) = (estimate.base - speed, score - before);
+    explanation.factors = Factors { speed, marginal, silence, failure, load, ..Factors::default() };
     explanation.curve = table.curve_of(i);
     explanation
 }

@@ -66,8 +66,9 @@ sub _lines { return grep { !m{^/\|} } split /\n/, slurp($_[0]->dir . '/access.lo
 sub _totals {
     my ($t) = @_;
     my %sum = map { $_ => 0 } qw(requests aborts in_flight connections total connect timeout reset header status);
-    for my $upstream (values %{ $t->status->{upstreams} }) {
-        for my $server (@{ $upstream->{servers} }) {
+    my $status = $t->status;
+    for my $upstream (keys %{ $status->{upstreams} }) {
+        for my $server ($t->peers($upstream, $status)) {
             $sum{$_} += $server->{$_} for qw(requests aborts in_flight connections);
             $sum{$_} += $server->{failures}{$_} for qw(total connect timeout reset header status);
         }

@@ -213,11 +213,19 @@ sub lines {
     return @lines;
 }
 
-# The decoded answer of labor_status.
+# The decoded answer of labor_status, to `?QUERY` if one is given.
 sub status {
-    my ($self) = @_;
-    my $answer = $self->connection($self->port('_STATUS'))->request('/', close => 1);
+    my ($self, $query) = @_;
+    my $path = defined $query ? "/?$query" : '/';
+    my $answer = $self->connection($self->port('_STATUS'))->request($path, close => 1);
     return $answer && $answer->status == 200 ? eval { JSON::PP::decode_json($answer->body) } : undef;
+}
+
+# peers(UPSTREAM, [STATUS]): its servers as hashes in which what the status has under "labor" stands beside the rest.
+sub peers {
+    my ($self, $upstream, $status) = @_;
+    $status //= $self->status or return;
+    return map { { %$_, %{ $_->{labor} } } } @{ $status->{upstreams}{$upstream}{peers} };
 }
 
 # ---- client

@@ -56,9 +56,8 @@ sub _share { my ($report) = @_; return ($report->{servers}{A} || {})->{share} //
 
 sub _state_of_a {
     my ($t) = @_;
-    my $status = $t->status or return '';
-    my ($a) = grep { $_->{address} eq $t->expand('%%ADDR_A%%') } @{ $status->{upstreams}{u}{servers} };
-    return $a->{state};
+    my ($a) = grep { $_->{server} eq $t->expand('%%ADDR_A%%') } $t->peers('u');
+    return $a ? $a->{state} : '';
 }
 
 1;

@@ -1,0 +1,217 @@
+//! One upstream: its servers with their records, primary and backup, and what the status says of it as a whole.
+//!
+//! Everything is read once, at the start; writing it is serialisation only, in whatever format. Not here: one server
+//! (`row.rs`), nginx's lists and locks (`servers.rs`).
+
+use labor_core::key::group_key;
+use labor_core::report::{self, Explanation};
+use labor_core::time::seconds;
+use labor_core::{Member, Metric, Params, Policy, Reason};
+use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_http_upstream_srv_conf_t};
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use super::query::Query;
+use super::row::{Counts, Row, reasons};
+use super::servers::{Server, Servers};
+use super::text::{Clock, text};
+use crate::ffi;
+use crate::zone::{self, View};
+
+/// One upstream as it stood at one moment.
+pub struct Group {
+    /// Its name.
+    pub name: &'static [u8],
+    /// nginx's shared memory for it, if it has one.
+    zone: Option<&'static [u8]>,
+    params: Params,
+    lists: [Standing; 2],
+    view: Option<View>,
+    clock: Clock,
+    /// Requests to all its servers within the time that shares are about.
+    recent: u64,
+    /// That time, seconds.
+    period: f64,
+}
+
+/// A list of servers and how each stands.
+#[derive(Default)]
+struct Standing {
+    servers: Servers,
+    members: Vec<Member>,
+    explanations: Vec<Explanation>,
+}
+
+impl Group {
+    /// Reads the upstream, if it has `labor` and its name is `wanted`.
+    ///
+    /// # Safety
+    /// `us` is an upstream of the running configuration; this worker holds no list's lock.
+    pub unsafe fn read(
+        us: *mut ngx_http_upstream_srv_conf_t,
+        wanted: impl FnOnce(&[u8]) -> bool,
+        clock: Clock,
+    ) -> Option<Self> {
+        // SAFETY: names and settings live as long as the configuration; after start the lists are where they stay, and the link to
+        // the backups is set once.
+        let (name, params, zone, lists) = unsafe {
+            let name = ffi::bytes((*us).host);
+            let params = ffi::upstream_conf(us).as_ref().map(|conf| conf.params)?;
+            let zone = (*us).shm_zone.as_ref().map(|zone| ffi::bytes(zone.shm.name));
+            let primary = (*us).peer.data.cast::<ngx_http_upstream_rr_peers_t>();
+            let backup = primary.as_ref().map_or(core::ptr::null_mut(), |p| p.next);
+            if !wanted(name) {
+                return None;
+            }
+            // Lists that keep changing are left out this time; so are backups that do not exist.
+            (name, params, zone, [Servers::read(primary, false), Servers::read(backup, true)])
+        };
+        let view = zone::view();
+        let lists = lists.map(|servers| Standing::new(servers.unwrap_or_default(), name, &params, view, clock));
+        let recent = |member: &Member| member.slot.zip(view).map_or(0, |(slot, view)| view.recent(slot));
+        let total = lists.iter().flat_map(|list| &list.members).map(recent).sum();
+        let period = view.map_or(0.0, |view| seconds(view.recent_period(clock.now)));
+        Some(Self { name, zone, params, lists, view, clock, recent: total, period })
+    }
+
+    /// The servers, primary ones first.
+    pub fn rows<'a>(&'a self, query: &'a Query, detail: bool) -> impl Iterator<Item = Row<'a>> {
+        let entries = self.lists.iter().flat_map(|list| {
+            let explanations = list.explanations.iter().map(Some).chain(core::iter::repeat(None));
+            let servers = list.servers.iter().zip(&list.members).zip(explanations);
+            servers.map(move |((server, member), explanation)| (&list.servers, server, member, explanation))
+        });
+        entries.zip(0_u32..).map(move |((servers, server, member, explanation), id)| {
+            let known = member.slot.zip(self.view);
+            let recent = known.map_or(0, |(slot, view)| view.recent(slot)) as f64;
+            Row {
+                id,
+                servers,
+                server,
+                peer: known.and_then(|(slot, view)| view.record(slot)),
+                explanation,
+                share: if self.recent == 0 { 0.0 } else { recent / self.recent as f64 },
+                rate: if self.period > 0.0 { recent / self.period } else { 0.0 },
+                clock: self.clock,
+                query,
+                detail,
+            }
+        })
+    }
+
+    /// The upstream as JSON shows it; `detail` is for curves and histograms.
+    pub fn shown<'a>(&'a self, query: &'a Query, detail: bool) -> Shown<'a> {
+        Shown { group: self, query, detail }
+    }
+}
+
+impl Standing {
+    /// Each server's record, and how it stands.
+    fn new(servers: Servers, upstream: &[u8], params: &Params, view: Option<View>, clock: Clock) -> Self {
+        let slot = |server: &Server| view?.known(servers.key(server, upstream, params.metric));
+        let member = |server: &Server| Member {
+            slot: slot(server),
+            weight: u32::try_from(server.weight.max(0)).unwrap_or(u32::MAX),
+        };
+        let members: Vec<Member> = servers.iter().map(member).collect();
+        let explanations = view.map_or_else(Vec::new, |view| {
+            let group = view.known_group(group_key(upstream, servers.backup, params.metric));
+            report::explain(view.shared(group), &members, params, clock.now)
+        });
+        Self { servers, members, explanations }
+    }
+}
+
+/// An upstream in JSON.
+pub struct Shown<'a> {
+    group: &'a Group,
+    query: &'a Query,
+    detail: bool,
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (group, query) = (self.group, self.query);
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("peers", &Rows(self))?;
+        if query.has_field("keepalive") {
+            // Idle connections are each worker's own and not counted anywhere.
+            map.serialize_entry("keepalive", &0)?;
+        }
+        if query.has_field("zombies") {
+            // Servers that are gone and still have requests are not in nginx's list any more.
+            map.serialize_entry("zombies", &0)?;
+        }
+        if query.has_field("zone") {
+            map.serialize_entry("zone", &group.zone.map(text))?;
+        }
+        if query.has_field("labor") {
+            map.serialize_entry("labor", &group.own(query))?;
+        }
+        map.end()
+    }
+}
+
+/// The servers in JSON.
+struct Rows<'a>(&'a Shown<'a>);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        for row in self.0.group.rows(self.0.query, self.0.detail) {
+            seq.serialize_element(&row)?;
+        }
+        seq.end()
+    }
+}
+
+/// What NGINX Plus has no field for.
+#[derive(serde::Serialize)]
+struct Own {
+    policy: &'static str,
+    metric: &'static str,
+    /// Seconds.
+    half_life: f64,
+    /// Share of latency, 0–0.1.
+    explore: f32,
+    requests: u64,
+    picks: Counts<{ Reason::COUNT }>,
+    events: [(); 0],
+}
+
+impl Group {
+    fn own(&self, query: &Query) -> Own {
+        let (mut requests, mut picks) = (0_u64, [0_u64; Reason::COUNT]);
+        for row in self.rows(query, false) {
+            requests = requests.wrapping_add(row.requests());
+            for (sum, count) in picks.iter_mut().zip(row.picks()) {
+                *sum = sum.wrapping_add(count);
+            }
+        }
+        Own {
+            policy: policy(self.params.policy),
+            metric: metric(self.params.metric),
+            half_life: seconds(self.params.half_life),
+            explore: self.params.explore,
+            requests,
+            picks: reasons(picks),
+            events: [],
+        }
+    }
+}
+
+const fn policy(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Fastest => "fastest",
+        Policy::Weighted => "weighted",
+        Policy::LeastConn => "least_conn",
+        Policy::RoundRobin => "round_robin",
+        Policy::Decay => "decay",
+    }
+}
+
+const fn metric(metric: Metric) -> &'static str {
+    match metric {
+        Metric::LastByte => "last_byte",
+        Metric::Header => "header",
+    }
+}
