@@ -182,6 +182,22 @@ impl Attempt {
         self.booked = true;
     }
 
+    /// Takes the attempt back as if it had never begun: others took the last free connection at the same moment.
+    pub fn withdraw(mut self, shared: Shared<'_>) -> Receipt {
+        if let Some(peer) = self.own(shared) {
+            peer.requests.fetch_sub(1, Ordering::Relaxed);
+            if let Some(count) = peer.picks.get(self.reason as usize) {
+                count.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.leave(shared);
+        if let Some((peer, cell)) = shared.place(self.slot) {
+            inflight::release_conns(cell, peer);
+        }
+        let exploring = self.reason == Reason::Explore;
+        Receipt { price: exploring.then_some(self.price), ..Receipt::default() }
+    }
+
     /// Ends the attempt at `now` and books it.
     pub fn finish(mut self, shared: Shared<'_>, params: &Params, outcome: Outcome, now: Micros) -> Receipt {
         if let Some(peer) = self.own(shared).filter(|_| !self.tunnel) {

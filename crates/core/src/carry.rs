@@ -13,7 +13,7 @@ macro_rules! copy {
 }
 
 impl Peer {
-    /// Takes over everything that `old` has learned and counted. `old` may be in use; it is only read.
+    /// Takes over everything that `old` has learned, counted and been set. `old` may be in use; it is only read.
     pub fn carry_from(&self, old: &Self) {
         let Self {
             key: _,
@@ -24,6 +24,7 @@ impl Peer {
             failure,
             answers,
             load,
+            control,
             last_answer,
             busy_since,
             last_pick,
@@ -47,7 +48,7 @@ impl Peer {
             failures,
         } = old;
         copy!(self, failure, answers, load, last_answer, busy_since, last_pick, timed_out, samples, decayed);
-        copy!(self, thinning);
+        copy!(self, thinning, control);
         copy!(self, residual, residual_square, drift, long_mean, short_mean, last_trial, trial_pick, last_change);
         copy!(self, requests, aborts);
         let to = self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures);

@@ -1,7 +1,7 @@
 //! What one list of an upstream shares over all workers: pooled variance, evidence clock, request counters.
 
 use crate::pair;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::tuning::{tuned, value};
 
 tuned! {
@@ -36,6 +36,13 @@ pub struct Group {
 }
 
 impl Group {
+    /// Forgets what the list's servers have taught and has every worker make its curves anew. The clocks of trials and of
+    /// safe requests go on.
+    pub fn forget(&self) {
+        self.variance.store(0, Ordering::Release);
+        self.evidence.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// s²: variance of ln(latency) around its bucket's mean, pooled over the group, with its prior.
     pub fn pooled_variance(&self) -> f64 {
         let (weight, sum) = pair::read(&self.variance);

@@ -2,6 +2,7 @@
 //!
 //! Each test names the mutant that it kills, tried by hand: a change of the code under test that lets it fail.
 
+use crate::control::{Patch, State};
 use crate::evidence;
 use crate::explore;
 use crate::group::Group;
@@ -170,5 +171,27 @@ fn one_worker_tries_a_lowered_server() {
         let mine = attempt(&peer, &group);
         let theirs = other.join().unwrap();
         assert!(mine ^ theirs, "{mine} {theirs}");
+    });
+}
+
+/// Two changes of what is set for a server both count, and no worker ever sees half of one.
+/// Mutant: a plain store instead of the compare-and-swap loses one.
+#[test]
+fn two_changes_of_a_server_both_count_and_are_whole() {
+    explore_all(3, || {
+        let peer = Arc::new(Peer::default());
+        let other = {
+            let peer = Arc::clone(&peer);
+            thread::spawn(move || {
+                let down = Some(Some(State::Down));
+                peer.set_control(&Patch { state: down, max_conns: Some(Some(3)), ..Patch::default() });
+            })
+        };
+        peer.set_control(&Patch { weight: Some(Some(7)), ..Patch::default() });
+        let seen = peer.control();
+        assert_eq!((seen.weight.map(|w| w.value), seen.state.is_some()), (Some(7), seen.max_conns.is_some()));
+        other.join().unwrap();
+        let end = peer.control();
+        assert!(end.weight.is_some() && end.state.is_some() && end.max_conns.is_some(), "{end:?}");
     });
 }

@@ -9,6 +9,7 @@ pub mod attempt;
 pub mod balancer;
 pub mod carry;
 pub mod choice;
+pub mod control;
 pub mod curve;
 mod evidence;
 mod explore;

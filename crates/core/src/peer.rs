@@ -44,6 +44,8 @@ pub struct Peer {
     pub key: AtomicU64,
     /// When a worker last confirmed that the server exists, µs.
     pub confirmed: AtomicU64,
+    /// What was set for it at run time, packed ([`crate::control`]); 0 for nothing.
+    pub control: AtomicU64,
     /// Packed (f32 evidence, f32 mean of ln seconds) per bucket.
     pub buckets: [AtomicU64; BUCKETS],
     /// When the last samples were taken, µs.
@@ -117,11 +119,17 @@ impl Peer {
         self.last_answer.load(Ordering::Relaxed).max(self.busy_since.load(Ordering::Relaxed))
     }
 
-    /// Makes a claimed slot a new server's: everything learned goes, the key stays, attempts under way book nothing.
+    /// Makes a claimed slot a new server's: everything learned and set goes, the key stays, attempts under way book nothing.
     ///
     /// Call only when the caller holds the claim on `key`, and when nothing is in flight as far as it can know. The
     /// totals in flight stay: they are the sums of the cells, and an attempt that slipped in gives its place back itself.
     pub fn reset(&self) {
+        self.control.store(0, Ordering::Release);
+        self.forget();
+    }
+
+    /// Forgets everything learned and counted, and keeps what was set: attempts under way book nothing.
+    pub fn forget(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         for word in [
             &self.decayed,

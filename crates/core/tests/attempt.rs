@@ -232,3 +232,18 @@ fn of_very_many_answers_a_fair_part_is_looked_at() {
     let (samples, _) = stream(&mut world, 100, 10_000);
     assert_eq!(samples, 100, "at a hundred a second each one counts again");
 }
+
+#[test]
+fn a_withdrawn_attempt_leaves_nothing() {
+    let mut world = world(Metric::LastByte);
+    let counts = |world: &World| {
+        let peer = &world.peers[0];
+        let picks: u64 = peer.picks.iter().map(|count| count.load(Relaxed)).sum();
+        (peer.requests.load(Relaxed), picks, peer.queue(), peer.connections())
+    };
+    let before = (counts(&world), known(&world));
+    let attempt = begin(&mut world);
+    assert_eq!(world.peers[0].connections(), 1);
+    let receipt = attempt.withdraw(world.shared());
+    assert_eq!(((counts(&world), known(&world)), receipt.price), (before, None));
+}
