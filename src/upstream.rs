@@ -111,7 +111,7 @@ impl PeerData {
             trace::finish(self.request, record, &receipt);
         }
         outcome::log(self.upstream, pc, outcome, &receipt);
-        list.balancer.settle(&receipt);
+        list.balancer.settle(list.shared(view), &receipt);
         // SAFETY: nginx hands over the connection of this attempt.
         if outcome == Outcome::Void && unsafe { (*pc).cached() } != 0 {
             return self.discount(state);

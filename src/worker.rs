@@ -9,7 +9,7 @@ mod process;
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use labor_core::inflight;
 use labor_core::time::Micros;
@@ -71,8 +71,10 @@ pub fn exit_process(_cycle: *mut ngx_cycle_t) {
     TIMER.disarm();
     if let Some(view) = zone::view() {
         if let Some(worker) = view.worker() {
-            empty(view.map(), worker);
-            release(view.map(), worker, process::own());
+            // Otherwise the slot is that of a dead process from now on, which another worker empties.
+            if empty(view.map(), worker) {
+                release(view.map(), worker);
+            }
         }
         zone::detach();
     }
@@ -105,25 +107,34 @@ fn claim(map: &Map) -> Option<usize> {
         map.workers.iter().position(|o| o.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire).is_ok())
     })?;
     if held.is_none() {
-        empty(map, taken);
+        // Slots are freed when they are empty; what somebody who died in between left behind, the audit corrects.
+        let _exact = empty(map, taken);
     }
     Some(taken)
 }
 
-fn release(map: &Map, worker: usize, owner: u64) {
+fn release(map: &Map, worker: usize) {
     if let Some(slot) = map.workers.get(worker) {
-        // Fails when it is no longer this process's, and then there is nothing to release.
-        let _ = slot.compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Acquire);
+        pass(slot, process::own(), 0);
     }
 }
 
-/// Zeroes a row of cells that is ours or a dead worker's, and takes what it held off the totals.
-fn empty(map: &Map, worker: usize) {
+/// Makes `owner`'s slot `next`'s.
+fn pass(slot: &AtomicU64, owner: u64, next: u64) {
+    // Fails when it is no longer the owner's, and then there is nothing to pass on.
+    let _ = slot.compare_exchange(owner, next, Ordering::AcqRel, Ordering::Acquire);
+}
+
+/// Zeroes a row of cells that is ours or a dead worker's, and takes what it held off the totals. Says whether all of them are
+/// exact; if not, what is left over shows in the cells, and the next call goes on with that.
+fn empty(map: &Map, worker: usize) -> bool {
+    let mut exact = true;
     for (i, (cell, peer)) in map.row(worker).iter().zip(map.peers).enumerate() {
         if cell.is_left_over() {
-            inflight::reclaim(peer, cell, map.column(i));
+            exact &= inflight::reclaim(peer, cell, map.column(i));
         }
     }
+    exact
 }
 
 /// Empties and frees the slots of workers that are dead.
@@ -140,8 +151,9 @@ fn reclaim(map: &Map) {
         }
         debug_assert!(current != Some(worker));
         if slot.compare_exchange(owner, own, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            empty(map, worker);
-            release(map, worker, own);
+            // Totals that are not exact yet: the slot stays the dead worker's, and whoever comes next tries again.
+            let next = if empty(map, worker) { 0 } else { owner };
+            pass(slot, own, next);
         }
     }
 }

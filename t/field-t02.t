@@ -7,7 +7,7 @@ use Labor::Test;
 use Time::HiRes qw(time);
 
 # What a worker has saved for exploring goes with it: reloads twice a second take it away as fast as it is earned (67 s seen).
-my $t = Labor::Test->new(reload => 0);
+my $t = Labor::Test->new;
 $t->model(A => 'first=4:2s,service=const:5ms', B => 'service=const:60ms');
 $t->conf(<<'EOC')->run;
     upstream u { labor; server %%ADDR_A%%; server %%ADDR_B%%; }

@@ -47,7 +47,7 @@ fn measure(policy: Policy, servers: usize, rounds: usize) -> (f64, f64) {
             let start = Instant::now();
             let receipt = attempt.finish(shared, &params, Outcome::Pass, now);
             booking.push(start.elapsed().as_nanos());
-            balancer.settle(&receipt);
+            balancer.settle(shared, &receipt);
         }
     }
     (median(&mut picking), median(&mut booking))

@@ -116,9 +116,9 @@ impl Balancer {
         Some(Choice { score, ..self.predicted(index, queue, reason) })
     }
 
-    /// Corrects the exploration account once an exploring attempt is measured.
-    pub fn settle(&mut self, receipt: &Receipt) {
-        self.account.settle(receipt);
+    /// Corrects the savings for exploration once an exploring attempt is measured.
+    pub fn settle(&self, shared: Shared<'_>, receipt: &Receipt) {
+        self.account.settle(&shared.group.savings, receipt);
     }
 
     /// Follows new evidence.

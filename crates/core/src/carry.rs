@@ -3,6 +3,7 @@
 //! Here so that both records stand side by side and a new field cannot be forgotten: the patterns below name every field,
 //! and the compiler asks about each new one. In-flight counts, generation, key and confirmation are not learned and stay.
 
+use crate::explore::Savings;
 use crate::group::Group;
 use crate::peer::Peer;
 use crate::sync::Ordering::{Acquire, Release};
@@ -61,7 +62,9 @@ impl Peer {
 impl Group {
     /// Takes over everything that `old` has learned and counted. `old` may be in use; it is only read.
     pub fn carry_from(&self, old: &Self) {
-        let Self { key: _, confirmed: _, evidence, dropped, variance, picks, last_safe, trial_pick } = old;
+        let Self { key: _, confirmed: _, evidence, dropped, variance, picks, last_safe, trial_pick, savings } = old;
         copy!(self, evidence, dropped, variance, picks, last_safe, trial_pick);
+        let Savings { visits, climbs, climb } = savings;
+        copy!(self.savings, visits, climbs, climb);
     }
 }

@@ -3,7 +3,7 @@
 use crate::attempt::Receipt;
 use crate::group::Group;
 use crate::peer::Peer;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::{Micros, SECOND, since};
 use crate::tuning::{tuned, value};
 
@@ -66,15 +66,41 @@ impl Consent {
     }
 }
 
-/// One worker's accounts of exploration, seconds: one for servers not seen lately, one for queues not seen yet. They
-/// share what is earned, so that neither starves the other; an account that is full leaves all to the other one.
+/// Earnings reach the group's accounts at most this often from each worker, so that the line they share stays with whoever
+/// reads it; what a worker has not handed in when a reload ends it is a hundredth of a second's.
+const HAND_IN: Micros = SECOND / 100;
+
+/// What the workers of a group have saved for exploring, seconds: one account for servers not seen lately, one for queues
+/// not seen yet. They share what is earned, so that neither starves the other; an account that is full leaves all to the
+/// other one. Shared, because a worker alone saves slowly, and what it saved would end with it. Valid when zeroed.
+#[derive(Debug, Default)]
+pub struct Savings {
+    /// For visits, f64 bits; below 0 a debt.
+    pub(crate) visits: AtomicU64,
+    /// For climbs, f64 bits.
+    pub(crate) climbs: AtomicU64,
+    /// The dearest climb asked for, f64 bits; fades while nobody asks.
+    pub(crate) climb: AtomicU64,
+}
+
+/// Reads f64 bits.
+fn amount(word: &AtomicU64) -> f64 {
+    f64::from_bits(word.load(Ordering::Acquire))
+}
+
+/// Replaces an amount by `change` of it, unless that is no number; says whether it was replaced.
+fn update(word: &AtomicU64, change: impl Fn(f64) -> Option<f64>) -> bool {
+    let bits = |seen: u64| change(f64::from_bits(seen)).filter(|new| new.is_finite()).map(f64::to_bits);
+    word.fetch_update(Ordering::AcqRel, Ordering::Acquire, bits).is_ok()
+}
+
+/// One worker's way to the savings: what it has earned and not handed in yet, and when it may look again.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    credit: f64,
+    earned: f64,
+    picks: i32,
+    handed_in: Micros,
     most: f64,
-    climbing: f64,
-    /// The dearest climb asked for; fades while nobody asks.
-    climb: f64,
     rest: usize,
     searched: Micros,
     skip: usize,
@@ -82,17 +108,26 @@ pub(crate) struct Account {
 
 impl Account {
     /// A pick with best predicted latency `best` seconds earns its share.
-    pub(crate) fn earn(&mut self, share: f32, best: f32, dearest: f32) {
+    pub(crate) fn earn(&mut self, savings: &Savings, (share, best, dearest): (f32, f32, f32), now: Micros) {
         self.most = MOST_CREDIT * f64::from(dearest);
         let earned = f64::from(share) * f64::from(best);
         if !earned.is_finite() {
             return;
         }
-        self.climb *= value(CLIMB_FADE);
-        let room = (MOST_CREDIT * self.climb - self.climbing).max(0.0);
+        self.earned += earned;
+        self.picks = self.picks.saturating_add(1);
+        if since(self.handed_in, now) < HAND_IN {
+            return;
+        }
+        self.handed_in = now;
+        let (earned, picks) = (core::mem::take(&mut self.earned), core::mem::take(&mut self.picks));
+        let faded = amount(&savings.climb) * value(CLIMB_FADE).powi(picks);
+        // A dearer climb that somebody asks for at this moment is asked for again.
+        savings.climb.store(faded.to_bits(), Ordering::Release);
+        let room = (MOST_CREDIT * faded - amount(&savings.climbs)).max(0.0);
         let part = (earned / 2.0).min(room);
-        self.climbing += part;
-        self.credit = (self.credit + earned - part).min(self.most);
+        update(&savings.climbs, |saved| Some(saved + part));
+        update(&savings.visits, |saved| Some((saved + earned - part).min(self.most)));
     }
 
     /// Whether to look for a climb among `servers` now: the cost per pick stays that of a few servers.
@@ -105,23 +140,9 @@ impl Account {
         true
     }
 
-    /// Pays `price` from the account of climbs if it covers it.
-    pub(crate) fn pay_climb(&mut self, price: f32) -> bool {
-        let price = f64::from(price);
-        if !price.is_finite() {
-            return false;
-        }
-        self.climb = self.climb.max(price);
-        let paid = self.climbing >= price;
-        if paid {
-            self.climbing -= price;
-        }
-        paid
-    }
-
     /// Whether it is time to search among `servers` for a candidate.
-    pub(crate) fn may_search(&mut self, servers: usize, now: Micros) -> bool {
-        if self.credit < 0.0 {
+    pub(crate) fn may_search(&mut self, savings: &Savings, servers: usize, now: Micros) -> bool {
+        if amount(&savings.visits) < 0.0 {
             return false;
         }
         if self.skip > 0 && since(self.searched, now) < SEARCH_PAUSE {
@@ -132,24 +153,36 @@ impl Account {
         true
     }
 
-    /// Whether the credit covers `price`.
-    pub(crate) fn covers(&self, price: f32) -> bool {
-        self.credit >= f64::from(price)
-    }
-
-    /// Pays `price`.
-    pub(crate) fn pay(&mut self, price: f32) {
-        self.credit -= f64::from(price);
-    }
-
     /// Replaces what was paid by what it cost; nothing measured, nothing paid.
-    pub(crate) fn settle(&mut self, receipt: &Receipt) {
+    pub(crate) fn settle(&self, savings: &Savings, receipt: &Receipt) {
         let Some(price) = receipt.price else { return };
-        let cost = receipt.measured.unwrap_or(0.0);
-        let corrected = self.credit + f64::from(price) - f64::from(cost);
-        if corrected.is_finite() {
-            self.credit = corrected.clamp(-self.most.max(f64::from(price)), self.most);
+        let change = f64::from(price) - f64::from(receipt.measured.unwrap_or(0.0));
+        let least = -self.most.max(f64::from(price));
+        update(&savings.visits, |saved| Some((saved + change).clamp(least, self.most)));
+    }
+}
+
+impl Savings {
+    /// Pays `price` from the account of climbs if it covers it.
+    pub(crate) fn pay_climb(&self, price: f32) -> bool {
+        let price = f64::from(price);
+        if !price.is_finite() {
+            return false;
         }
+        if amount(&self.climb) < price {
+            update(&self.climb, |dearest| Some(dearest.max(price)));
+        }
+        amount(&self.climbs) >= price && update(&self.climbs, |saved| (saved >= price).then_some(saved - price))
+    }
+
+    /// Whether the account of visits covers `price`.
+    pub(crate) fn covers(&self, price: f32) -> bool {
+        amount(&self.visits) >= f64::from(price)
+    }
+
+    /// Pays `price` for a visit. What two workers pay at once may be a debt for a while.
+    pub(crate) fn pay(&self, price: f32) {
+        update(&self.visits, |saved| Some(saved - f64::from(price)));
     }
 }
 

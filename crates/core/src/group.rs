@@ -1,5 +1,6 @@
 //! What one list of an upstream shares over all workers: pooled variance, evidence clock, request counters.
 
+use crate::explore::Savings;
 use crate::pair;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::tuning::{tuned, value};
@@ -33,6 +34,8 @@ pub struct Group {
     pub last_safe: AtomicU64,
     /// `picks` at the last trial of any server: trials of many lowered servers take turns.
     pub trial_pick: AtomicU64,
+    /// What the workers have saved for exploring.
+    pub savings: Savings,
 }
 
 impl Group {

@@ -8,6 +8,10 @@ use crate::group::Group;
 use crate::peer::Peer;
 use crate::sync::{AtomicI32, AtomicU32, Ordering};
 
+/// The sequence number of a dead worker's zeroed cell while the server's totals are not exact yet: even, so that it keeps
+/// nobody else's summing from a quiet moment. A living worker's cell may pass through it, and is then reclaimed once more.
+const UNSETTLED: u32 = 1 << 31;
+
 /// One worker's requests at one server. Valid when zeroed.
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -25,7 +29,7 @@ impl Cell {
     pub fn is_left_over(&self) -> bool {
         self.q.load(Ordering::Acquire) != 0
             || self.conns.load(Ordering::Acquire) != 0
-            || self.seq.load(Ordering::Acquire) & 1 == 1
+            || is_unfinished(self.seq.load(Ordering::Acquire))
     }
 }
 
@@ -94,14 +98,22 @@ pub(crate) fn release_conns(cell: &Cell, peer: &Peer) {
 ///
 /// `column` yields the cells of every worker slot at this server, the dead one's included (already unclaimed by nobody
 /// else). Returns whether the totals are exact; `false` when other workers never paused for as long as a summing takes:
-/// then call again later.
+/// then call again later, the cell stays left over until then.
 pub fn reclaim<'a>(peer: &Peer, dead: &Cell, column: impl Iterator<Item = &'a Cell> + Clone) -> bool {
     dead.q.store(0, Ordering::Release);
     dead.conns.store(0, Ordering::Release);
     dead.seq.store(0, Ordering::Release);
     let q = reset(&peer.q, column.clone(), |cell| &cell.q);
     let conns = reset(&peer.conns, column, |cell| &cell.conns);
+    if !(q && conns) {
+        dead.seq.store(UNSETTLED, Ordering::Release);
+    }
     q && conns
+}
+
+/// Whether a sequence number says that a death left something to do: in the middle of a change, or of a reclaim.
+fn is_unfinished(seq: u32) -> bool {
+    seq & 1 == 1 || seq == UNSETTLED
 }
 
 /// Sums until one summing saw no cell in change: a sum taken across a change may be off by it, so it is taken again.
@@ -167,7 +179,14 @@ mod tests {
     fn a_worker_in_mid_change_makes_the_caller_come_again() {
         let (peer, cells) = (Peer::default(), [Cell::default(), Cell::default()]);
         cells[0].seq.store(1, Ordering::Release);
+        peer.q.store(1, Ordering::Release);
         assert!(!reclaim(&peer, &cells[1], cells.iter()));
+        assert!(cells[1].is_left_over());
+        // Two dead workers, each with a change half made: neither keeps the other from its end.
+        assert!(reclaim(&peer, &cells[0], cells.iter()));
+        assert!(reclaim(&peer, &cells[1], cells.iter()));
+        assert!(!cells.iter().any(Cell::is_left_over));
+        assert_eq!(totals(&peer), (0, 0));
     }
 
     #[test]

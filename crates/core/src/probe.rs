@@ -5,7 +5,7 @@
 use crate::balancer::Balancer;
 use crate::choice::{Candidate, Choice, Fit, Reason};
 use crate::evidence::LOWERED;
-use crate::explore::{Consent, REST, claim, claim_trial, trial_due};
+use crate::explore::{Consent, REST, Savings, claim, claim_trial, trial_due};
 use crate::inflight::Shared;
 use crate::params::Policy;
 use crate::pick::Scene;
@@ -66,16 +66,17 @@ impl Balancer {
         // Money is in seconds as users feel them, so in means.
         let ideal = self.table.estimate(best, self.scan.queue(best)).latency;
         let tail = self.table.tail;
-        self.account.earn(self.params.explore, ideal * tail, self.table.dearest * tail);
+        let savings = &shared.group.savings;
+        self.account.earn(savings, (self.params.explore, ideal * tail, self.table.dearest * tail), now);
         if self.scan.usable < 2 {
             return None;
         }
         if self.account.may_climb(self.members.len())
-            && let Some(choice) = self.climb(best, ideal)
+            && let Some(choice) = self.climb(savings, best, ideal)
         {
             return Some(choice);
         }
-        if consent == Consent::No || !self.account.may_search(self.members.len(), now) {
+        if consent == Consent::No || !self.account.may_search(savings, self.members.len(), now) {
             return None;
         }
         self.visit(shared, consent, ideal, now)
@@ -107,10 +108,11 @@ impl Balancer {
         }
         let (index, price, seen, _) = cheapest?;
         let peer = shared.peer(self.members.get(index)?.slot)?;
-        if !self.account.covers(price) || !claim(peer, seen, now) {
+        let savings = &shared.group.savings;
+        if !savings.covers(price) || !claim(peer, seen, now) {
             return None;
         }
-        self.account.pay(price);
+        savings.pay(price);
         Some(Choice { price, best: ideal * tail, ..self.predicted(index, 0, Reason::Explore) })
     }
 
@@ -119,7 +121,7 @@ impl Balancer {
     ///
     /// Without this a wide server is believed to be full as soon as its evidence ends, and then the evidence never grows.
     /// Any request may climb: no server is tried that would not be picked for its speed.
-    fn climb(&mut self, best: usize, ideal: f32) -> Option<Choice> {
+    fn climb(&mut self, savings: &Savings, best: usize, ideal: f32) -> Option<Choice> {
         if self.scan.quickest >= ideal {
             return None;
         }
@@ -141,7 +143,7 @@ impl Balancer {
             return None;
         }
         let price = (self.scan.score(index).exp() - self.scan.score(best).exp()).max(0.0) * self.table.tail;
-        if !self.account.pay_climb(price) {
+        if !savings.pay_climb(price) {
             return None;
         }
         // What it costs others cannot be measured: `best` stays 0, and the price is final.

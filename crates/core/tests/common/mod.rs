@@ -60,7 +60,7 @@ impl World {
     pub fn finish(&mut self, attempt: Attempt, outcome: Outcome) -> Receipt {
         let params = *self.balancer.params();
         let receipt = attempt.finish(self.shared(), &params, outcome, self.now);
-        self.balancer.settle(&receipt);
+        self.balancer.settle(self.shared(), &receipt);
         receipt
     }
 

@@ -94,7 +94,7 @@ impl Policy for Labor {
             attempt.header(shared, &self.params, status, false, now);
         }
         let receipt = attempt.finish(shared, &self.params, outcome, now);
-        self.workers[done.worker].settle(&receipt);
+        self.workers[done.worker].settle(shared, &receipt);
     }
 
     fn reasons(&self) -> Vec<(usize, &'static str, u64)> {
