@@ -9,6 +9,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "src/status/page/assemble.rs"]
+mod page;
+
 /// Oldest nginx whose structures and call-backs the module is written and tested against.
 const OLDEST: u32 = 1_022_000;
 
@@ -49,6 +52,8 @@ fn run() -> Result<(), String> {
         }
     }
     println!("cargo::rustc-env=LABOR_NGINX_VERSION={version}");
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    page::assemble(Path::new("src/status/page"), &out)?;
     layout_constants()
 }
 

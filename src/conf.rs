@@ -21,7 +21,8 @@ use ngx::ngx_string;
 
 use crate::ffi;
 use crate::settings::{MainConf, UpstreamConf};
-use crate::{filter, status, vars, zone};
+use crate::status::{self, Format};
+use crate::{filter, vars, zone};
 
 /// What a directive's handler returns when all is well.
 const CONF_OK: *mut c_char = ptr::null_mut();
@@ -48,7 +49,7 @@ static mut COMMANDS: [ngx_command_t; 4] = [
     },
     ngx_command_t {
         name: ngx_string!("labor_status"),
-        type_: (NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS) as ngx_uint_t,
+        type_: (NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1) as ngx_uint_t,
         set: Some(labor_status),
         conf: NGX_HTTP_LOC_CONF_OFFSET,
         offset: 0,
@@ -155,19 +156,30 @@ unsafe extern "C" fn labor_zone(cf: *mut ngx_conf_t, _: *mut ngx_command_t, conf
     }
 }
 
-/// `labor_status;` in `location {}`.
+/// `labor_status [html | json];` in `location {}`.
 unsafe extern "C" fn labor_status(cf: *mut ngx_conf_t, _: *mut ngx_command_t, _: *mut c_void) -> *mut c_char {
-    // SAFETY: inside a location the context has the core module's configuration of that location.
-    let location = unsafe {
+    // SAFETY: inside a location the context has the core module's configuration of that location; a directive is being handled.
+    let (location, word) = unsafe {
         let ctx = (*cf).ctx.cast::<ngx_http_conf_ctx_t>();
-        (*(*ctx).loc_conf.add(ngx_http_core_module.ctx_index)).cast::<ngx_http_core_loc_conf_t>().as_mut()
+        let location = (*(*ctx).loc_conf.add(ngx_http_core_module.ctx_index)).cast::<ngx_http_core_loc_conf_t>();
+        (location.as_mut(), ffi::args(cf).nth(1))
     };
     let Some(location) = location else { return CONF_ERROR };
-    let handler: unsafe extern "C" fn(*mut nginx_sys::ngx_http_request_t) -> ngx_int_t = status::handler;
-    if location.handler.is_some_and(|set| ptr::fn_addr_eq(set, handler)) {
+    let ours = [None, Some(Format::Html), Some(Format::Json)].map(status::handler);
+    if location.handler.is_some_and(|set| ours.iter().any(|handler| ptr::fn_addr_eq(set, *handler))) {
         return c"is duplicate".as_ptr().cast_mut();
     }
-    location.handler = Some(handler);
+    let format = match word {
+        None => None,
+        Some(b"html") => Some(Format::Html),
+        Some(b"json") => Some(Format::Json),
+        Some(other) => {
+            let other = String::from_utf8_lossy(other);
+            ffi::conf_error(cf, format_args!("invalid format \"{other}\", it must be \"html\" or \"json\""));
+            return CONF_ERROR;
+        }
+    };
+    location.handler = Some(status::handler(format));
     CONF_OK
 }
 

@@ -1,10 +1,13 @@
-//! `labor_status`: what this module knows, as JSON. Read-only; never on the way of another request.
+//! `labor_status`: what this module knows, as JSON or as a page. Read-only; never on the way of another request.
 //!
 //! What it says is `status/document.rs` (the whole), `status/group.rs` (an upstream) and `status/row.rs` (a server); how nginx's
-//! lists are read is `status/servers.rs`, what a client asks for `status/query.rs`, how it is sent `status/send.rs`. No formula here.
+//! lists are read is `status/servers.rs`, what a client asks for `status/query.rs` and `status/format.rs`, the page is `status/page.rs`,
+//! how all of it is sent `status/send.rs`. No formula here.
 
 mod document;
+mod format;
 mod group;
+mod page;
 mod query;
 mod row;
 mod send;
@@ -20,11 +23,42 @@ use nginx_sys::{
 use ngx::{ngx_log_error, ngx_string};
 
 use crate::ffi;
+pub use format::Format;
 use query::Query;
 use send::Chain;
 
+/// What `labor_status` sets as the handler of its location, by the word behind it.
+pub fn handler(word: Option<Format>) -> unsafe extern "C" fn(*mut ngx_http_request_t) -> ngx_int_t {
+    match word {
+        None => any,
+        Some(Format::Json) => json,
+        Some(Format::Html) => html,
+    }
+}
+
+/// Answers a request in a location of `labor_status;`.
+unsafe extern "C" fn any(request: *mut ngx_http_request_t) -> ngx_int_t {
+    // SAFETY: as nginx hands it over.
+    unsafe { answer(request, None) }
+}
+
+/// Answers a request in a location of `labor_status json;`.
+unsafe extern "C" fn json(request: *mut ngx_http_request_t) -> ngx_int_t {
+    // SAFETY: as nginx hands it over.
+    unsafe { answer(request, Some(Format::Json)) }
+}
+
+/// Answers a request in a location of `labor_status html;`.
+unsafe extern "C" fn html(request: *mut ngx_http_request_t) -> ngx_int_t {
+    // SAFETY: as nginx hands it over.
+    unsafe { answer(request, Some(Format::Html)) }
+}
+
 /// Answers a request for the status.
-pub unsafe extern "C" fn handler(request: *mut ngx_http_request_t) -> ngx_int_t {
+///
+/// # Safety
+/// The request is live.
+unsafe fn answer(request: *mut ngx_http_request_t, word: Option<Format>) -> ngx_int_t {
     // SAFETY: nginx hands over a live request, which nothing else uses until this returns.
     unsafe {
         let r = &mut *request;
@@ -39,15 +73,18 @@ pub unsafe extern "C" fn handler(request: *mut ngx_http_request_t) -> ngx_int_t 
             return status;
         }
         let query = Query::parse(ffi::bytes(r.args));
-        json(r, &query)
+        match Format::of(r, word) {
+            Format::Json => document(r, &query),
+            Format::Html => page::send(r, &query),
+        }
     }
 }
 
 /// The answer in JSON.
 ///
 /// # Safety
-/// As for [`handler`], the body read or discarded.
-unsafe fn json(r: &mut ngx_http_request_t, query: &Query) -> ngx_int_t {
+/// As for [`answer`], the body read or discarded.
+unsafe fn document(r: &mut ngx_http_request_t, query: &Query) -> ngx_int_t {
     // SAFETY: the pool is the request's; the configuration is this process's own, no other reference to it is in use.
     unsafe {
         let mut chain = Chain::new(r.pool);

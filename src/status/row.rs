@@ -118,7 +118,8 @@ impl Row<'_> {
         self.counter(|p| &p.requests)
     }
 
-    fn own(&self, state: &'static str) -> Own {
+    /// What is ours, `state` being [`Self::state`].
+    pub fn own(&self, state: &'static str) -> Own {
         let e = self.explanation;
         let curve = e.map_or(&[] as &[_], |e| e.curve.as_slice());
         // Beyond the last evidence the curve is the same rule for all servers: one point shows where it starts.
@@ -160,39 +161,39 @@ fn plus_state(state: &'static str) -> &'static str {
 
 /// What NGINX Plus has no field for.
 #[derive(serde::Serialize)]
-struct Own {
-    state: &'static str,
+pub struct Own {
+    pub state: &'static str,
     /// Seconds that it has been in this state; null when nobody has watched it for long enough to know.
     state_since: Option<f64>,
-    weight: Setting,
+    pub weight: Setting,
     max_conns: Setting,
-    latency_us: Option<f64>,
-    p50_us: Option<f64>,
-    p99_us: Option<f64>,
+    pub latency_us: Option<f64>,
+    pub p50_us: Option<f64>,
+    pub p99_us: Option<f64>,
     /// Requests whose latency is still to be measured, over all workers.
-    in_flight: u32,
+    pub in_flight: u32,
     /// Requests that hold a connection, over all workers.
     connections: u64,
     score: Option<f32>,
     factors: Factors,
-    share: f64,
-    requests_per_second: f64,
+    pub share: f64,
+    pub requests_per_second: f64,
     picks: Counts<{ Reason::COUNT }>,
-    failures: Failures,
+    pub failures: Failures,
     aborts: u64,
     evidence: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     curve: Option<Vec<Point>>,
-    last_change: Option<LastChange>,
+    pub last_change: Option<LastChange>,
     learning: bool,
 }
 
 /// A parameter that may be changed at run time: what holds now, what the configuration says, and who set it.
 #[derive(serde::Serialize)]
-struct Setting {
-    effective: u64,
-    configured: u64,
-    source: &'static str,
+pub struct Setting {
+    pub effective: u64,
+    pub configured: u64,
+    pub source: &'static str,
 }
 
 impl Setting {
@@ -203,8 +204,8 @@ impl Setting {
 
 /// Failures: how many, of what kind, and how it fails at present.
 #[derive(serde::Serialize)]
-struct Failures {
-    total: u64,
+pub struct Failures {
+    pub total: u64,
     /// 0 (well) to 1 (every attempt fails).
     level: f32,
     #[serde(flatten)]
@@ -264,9 +265,9 @@ impl From<&CurvePoint> for Point {
 
 /// Why a server's standing last changed.
 #[derive(serde::Serialize)]
-struct LastChange {
-    reason: &'static str,
-    seconds_ago: f64,
+pub struct LastChange {
+    pub reason: &'static str,
+    pub seconds_ago: f64,
 }
 
 impl LastChange {

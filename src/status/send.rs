@@ -13,6 +13,8 @@ use nginx_sys::{
 };
 use ngx::ngx_string;
 
+use crate::ffi;
+
 /// Size of one buffer, bytes: what nginx uses for its own answers, and small enough for its pools.
 const BUFFER: usize = 16 * 1024;
 
@@ -27,7 +29,10 @@ pub unsafe fn send(r: &mut ngx_http_request_t, status: u32, kind: ngx_str_t, cha
     r.headers_out.status = status as ngx_uint_t;
     r.headers_out.content_length_n = length;
     r.headers_out.content_type = kind;
-    r.headers_out.content_type_len = kind.len;
+    // By the type without its charset nginx decides whether to compress and whether to add a charset.
+    // SAFETY: the string is static.
+    let bare = unsafe { ffi::bytes(kind) }.iter().position(|b| *b == b';').unwrap_or(kind.len);
+    r.headers_out.content_type_len = bare;
     // SAFETY: the request is live, its list of headers is nginx's; the chain's buffers live in the request's pool.
     unsafe {
         if header(r, ngx_string!("Cache-Control"), ngx_string!("no-store")).is_none() {

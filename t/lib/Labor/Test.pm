@@ -117,7 +117,7 @@ sub expand {
     $text =~ s/%%(\w+)%%/$self->_value($1)/ge;
     return $text unless Labor::Nginx::module() eq 'none';
     # Without the module: nginx's own round robin, variables always empty.
-    return $text =~ s/\blabor_status;/return 200 '{}';/gr =~ s/(?<![\w\/.-])labor(?:_zone)?(?= |;)[^;{}]*;//gr
+    return $text =~ s/\blabor_status\b[^;]*;/return 200 '{}';/gr =~ s/(?<![\w\/.-])labor(?:_zone)?(?= |;)[^;{}]*;//gr
         =~ s/\$labor_\w+/-/gr;
 }
 
