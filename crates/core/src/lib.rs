@@ -11,13 +11,17 @@ pub mod carry;
 pub mod choice;
 pub mod control;
 pub mod curve;
+pub mod events;
 mod evidence;
 mod explore;
 pub mod group;
+pub mod histogram;
+pub mod history;
 pub mod inflight;
 #[cfg(all(test, loom))]
 mod interleavings;
 pub mod key;
+pub mod ledger;
 mod pair;
 pub mod params;
 pub mod peer;

@@ -1,0 +1,207 @@
+//! What kinds of events there are, who asks for them, and the words that people read.
+//!
+//! Words are made of figures and fixed texts only, where they are shown. Not here: the ring.
+
+use std::fmt;
+
+use super::Seen;
+use crate::attempt::Failure;
+
+/// What happened. Codes are stored in shared memory, so new ones come at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Event {
+    /// It fails, and requests keep away from it. `before`: code of the [`Failure`] or [`NO_KIND`]; `after`: level in thousandths.
+    Lowered = 1,
+    /// It is no longer lowered, or max_fails lets it in again.
+    Recovered = 2,
+    /// New sessions keep away from it.
+    Drained = 3,
+    /// Nobody may use it.
+    Down = 4,
+    /// It may be used again after `Drained` or `Down`.
+    Up = 5,
+    /// Another weight, `before` → `after`.
+    Weight = 6,
+    /// Another limit of connections, `before` → `after`; 0 is none.
+    MaxConns = 7,
+    /// What was learned and counted is forgotten.
+    Reset = 8,
+    /// A configuration was read; `after`: how many so far.
+    Reload = 9,
+    /// No record was left for `after` servers.
+    ZoneFull = 10,
+    /// Quiet with requests in flight.
+    Silent = 11,
+    /// Slower when idle; `before` → `after` in µs where known.
+    Slower = 12,
+    /// Faster when idle; `before` → `after` in µs where known.
+    Faster = 13,
+    /// It came into the list.
+    Added = 14,
+    /// It left the list.
+    Removed = 15,
+    /// nginx's max_fails took it out.
+    Unavail = 16,
+}
+
+/// For [`Event::Lowered`]: what kind of failure is not known.
+pub const NO_KIND: u32 = u32::MAX;
+
+impl Event {
+    /// All events.
+    pub const ALL: [Self; 16] = [
+        Self::Lowered,
+        Self::Recovered,
+        Self::Drained,
+        Self::Down,
+        Self::Up,
+        Self::Weight,
+        Self::MaxConns,
+        Self::Reset,
+        Self::Reload,
+        Self::ZoneFull,
+        Self::Silent,
+        Self::Slower,
+        Self::Faster,
+        Self::Added,
+        Self::Removed,
+        Self::Unavail,
+    ];
+
+    /// The event's name as status pages and logs show it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lowered => "lowered",
+            Self::Recovered => "recovered",
+            Self::Drained => "drained",
+            Self::Down => "down",
+            Self::Up => "up",
+            Self::Weight => "weight",
+            Self::MaxConns => "max_conns",
+            Self::Reset => "reset",
+            Self::Reload => "reload",
+            Self::ZoneFull => "zone_full",
+            Self::Silent => "silent",
+            Self::Slower => "slower",
+            Self::Faster => "faster",
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Unavail => "unavail",
+        }
+    }
+}
+
+/// Who asked for a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Source {
+    /// Nobody: it was seen to happen.
+    #[default]
+    Seen = 0,
+    /// The configuration.
+    Configuration = 1,
+    /// A request to the API.
+    Api = 2,
+    /// The file that keeps run-time state over restarts.
+    StateFile = 3,
+}
+
+impl Source {
+    /// The source's name as the status shows it; `None` for what was only seen.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Seen => None,
+            Self::Configuration => Some("configuration"),
+            Self::Api => Some("api"),
+            Self::StateFile => Some("state_file"),
+        }
+    }
+
+    pub(super) const fn from_code(code: u8) -> Self {
+        match code {
+            1 => Self::Configuration,
+            2 => Self::Api,
+            3 => Self::StateFile,
+            _ => Self::Seen,
+        }
+    }
+}
+
+impl Seen {
+    /// A few words for people; empty where the event's name says all. Figures and fixed words only.
+    pub fn detail(&self) -> String {
+        let (before, after) = (self.before, self.after);
+        let mut words = match self.event {
+            Event::Lowered => match Failure::ALL.into_iter().find(|kind| *kind as u32 == before) {
+                Some(kind) => format!("{} failures, level {:.2}", kind.name(), f64::from(after) / 1000.0),
+                None => String::new(),
+            },
+            Event::Weight => format!("weight {after}, was {before}"),
+            Event::MaxConns => format!("max_conns {}, was {}", Limit(after), Limit(before)),
+            Event::Reload => format!("configuration {after}"),
+            Event::ZoneFull => format!("no record for {after} servers"),
+            Event::Slower | Event::Faster if before > 0 && after > 0 => {
+                format!("{} → {}", Time(before), Time(after))
+            }
+            Event::Unavail => "max_fails".into(),
+            _ => String::new(),
+        };
+        if let Some(source) = self.source.name() {
+            words.push_str(if words.is_empty() { "by " } else { " (" });
+            words.push_str(source);
+            words.push_str(if words.starts_with("by ") { "" } else { ")" });
+        }
+        words
+    }
+}
+
+/// A limit, 0 for none.
+struct Limit(u32);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 { f.write_str("unlimited") } else { self.0.fmt(f) }
+    }
+}
+
+/// Microseconds with the unit that leaves few digits.
+struct Time(u32);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            us @ 0..1_000 => write!(f, "{us} µs"),
+            us @ 1_000..1_000_000 => write!(f, "{:.1} ms", f64::from(us) / 1e3),
+            us => write!(f, "{:.2} s", f64::from(us) / 1e6),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_are_words_for_people() {
+        let seen =
+            |event, source, before, after| Seen { at: 1, event, source, before, after, server: Vec::new() }.detail();
+        for (event, before, after, words) in [
+            (Event::Lowered, Failure::Reset as u32, 460, "reset failures, level 0.46"),
+            (Event::Lowered, NO_KIND, 100, ""),
+            (Event::MaxConns, 0, 5, "max_conns 5, was unlimited"),
+            (Event::Slower, 950, 12_300, "950 µs → 12.3 ms"),
+            (Event::Faster, 2_500_000, 0, ""),
+            (Event::Silent, 0, 0, ""),
+        ] {
+            assert_eq!(seen(event, Source::Seen, before, after), words);
+        }
+        assert_eq!(seen(Event::Drained, Source::StateFile, 0, 0), "by state_file");
+    }
+
+    #[test]
+    fn names_are_words_and_differ() {
+        let names: std::collections::HashSet<_> = Event::ALL.iter().map(|e| e.name()).collect();
+        assert_eq!(names.len(), Event::ALL.len());
+    }
+}

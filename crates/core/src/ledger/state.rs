@@ -1,0 +1,75 @@
+//! The states that a server can be in, as people see them.
+//!
+//! Codes, because they are stored in shared memory. Not here: what a state is found by.
+
+use crate::time::Micros;
+
+/// How a server stands, as people see it. Codes are stored in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Nothing speaks against it.
+    Up = 1,
+    /// It has as many connections as `max_conns` allows.
+    Full = 2,
+    /// It fails or is silent: requests keep away but for trials.
+    Lowered = 3,
+    /// nginx's `max_fails` took it out.
+    Unavail = 4,
+    /// Only sessions that belong to it go on.
+    Drain = 5,
+    /// Nobody may use it.
+    Down = 6,
+    /// It left the list.
+    Removed = 7,
+}
+
+impl State {
+    /// Every state that a listed server can be in.
+    pub const ALL: [Self; 6] = [Self::Up, Self::Full, Self::Lowered, Self::Unavail, Self::Drain, Self::Down];
+
+    /// The state's name as status pages show it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Full => "full",
+            Self::Lowered => "lowered",
+            Self::Unavail => "unavail",
+            Self::Drain => "drain",
+            Self::Down => "down",
+            Self::Removed => "removed",
+        }
+    }
+
+    fn from_code(code: u64) -> Option<Self> {
+        Some(match code {
+            1 => Self::Up,
+            2 => Self::Full,
+            3 => Self::Lowered,
+            4 => Self::Unavail,
+            5 => Self::Drain,
+            6 => Self::Down,
+            7 => Self::Removed,
+            _ => return None,
+        })
+    }
+
+    /// Whether requests are kept away because of how the server does.
+    pub(super) const fn is_out(self) -> bool {
+        matches!(self, Self::Lowered | Self::Unavail)
+    }
+}
+
+/// A state and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The state.
+    pub state: State,
+    /// When it began, µs.
+    pub at: Micros,
+}
+
+/// What a stored word says.
+pub(super) fn standing(word: u64) -> Option<Standing> {
+    State::from_code(word & 0xff).map(|state| Standing { state, at: word >> 8 })
+}
