@@ -72,6 +72,7 @@ pub static mut ngx_module_order: [*const c_char; 1] = [ptr::null()];
 
 /// The worker first (its slot, its clock), then the lists of servers, which need both.
 extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
+    worker::each_second(status::keeper::run);
     let status = worker::init_process(cycle);
     if status == nginx_sys::NGX_OK as ngx_int_t {
         upstream::init_process(cycle);

@@ -7,7 +7,10 @@
 mod document;
 mod format;
 mod group;
+pub mod keeper;
+mod own;
 mod page;
+mod past;
 mod query;
 mod row;
 mod send;

@@ -3,6 +3,7 @@
 //! `init` prepares a request, `get` chooses a server (`upstream/select.rs`), the header is noted, `free` books what came of it. All
 //! else is round robin's: weights, `max_fails`, references to servers, TLS sessions. No parsing, no formula, no status page here.
 
+mod books;
 mod list;
 mod select;
 mod tried;
@@ -10,7 +11,7 @@ mod tried;
 use core::ffi::c_void;
 
 use labor_core::time::Micros;
-use labor_core::{Attempt, Outcome};
+use labor_core::{Attempt, Metric, Outcome};
 use nginx_sys::{
     NGX_BUSY, NGX_ERROR, NGX_HTTP_GET, NGX_HTTP_HEAD, NGX_HTTP_OPTIONS, NGX_OK, NGX_PEER_FAILED, NGX_PROCESS_SINGLE,
     NGX_PROCESS_WORKER, ngx_conf_t, ngx_cycle_t, ngx_http_request_t, ngx_http_upstream_free_round_robin_peer,
@@ -85,10 +86,12 @@ impl PeerData {
         }
         self.header_seen = true;
         let list = lists.get(self.backup);
+        let (shared, params) = (list.shared(view), list.balancer.params());
         // SAFETY: the saved upstream lives until its peer is freed.
         let upgraded = unsafe { (*self.upstream).upgrade() } != 0;
         let status = u16::try_from(status).unwrap_or(0);
-        attempt.header(list.shared(view), list.balancer.params(), status, upgraded, now);
+        attempt.header(shared, params, status, upgraded, now);
+        books::header(view, shared, attempt, upgraded || params.metric == Metric::Header, now);
     }
 
     /// Books the attempt that nginx ends with `state`; the state round robin is to see.
@@ -106,12 +109,19 @@ impl PeerData {
         let list = lists.get(self.backup);
         let params = *list.balancer.params();
         let outcome = outcome::classify(self.request, self.upstream, pc, state, self.held, &params);
-        let receipt = attempt.finish(list.shared(view), &params, outcome, now);
+        let shared = list.shared(view);
+        let place = attempt.record(shared);
+        let receipt = attempt.finish(shared, &params, outcome, now);
+        // SAFETY: the saved upstream lives until its peer is freed.
+        unsafe {
+            let answer = (header, (*self.upstream).upgrade() != 0, params.metric);
+            books::finish(view, place, self.upstream, answer, (outcome, &receipt));
+        }
         if let Some(record) = self.record.take() {
             trace::finish(self.request, record, &receipt);
         }
         outcome::log(self.upstream, pc, outcome, &receipt);
-        list.balancer.settle(list.shared(view), &receipt);
+        list.balancer.settle(shared, &receipt);
         // SAFETY: nginx hands over the connection of this attempt.
         if outcome == Outcome::Void && unsafe { (*pc).cached() } != 0 {
             return self.discount(state);

@@ -11,6 +11,8 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use std::sync::OnceLock;
+
 use labor_core::inflight;
 use labor_core::time::Micros;
 use nginx_sys::{
@@ -23,6 +25,14 @@ use crate::zone::{self, Map};
 
 /// How often a worker looks after the shared memory, ms. A dead worker's requests are counted for no longer than this.
 const TICK: ngx_msec_t = 1000;
+
+/// What else a worker does once a second.
+static EACH_SECOND: OnceLock<fn(Micros)> = OnceLock::new();
+
+/// Has `task` called once a second from now on, with the time. One task; the first call counts.
+pub fn each_second(task: fn(Micros)) {
+    let _ = EACH_SECOND.set(task);
+}
 
 /// Now on the clock that all processes of the machine share, µs.
 pub fn now() -> Micros {
@@ -160,14 +170,19 @@ fn reclaim(map: &Map) {
 
 /// Once a second.
 unsafe extern "C" fn tick(_event: *mut ngx_event_t) {
+    // SAFETY: numbers that nginx sets.
+    let leaving = unsafe { ngx_exiting != 0 || ngx_quit != 0 || ngx_terminate != 0 };
     if let Some(view) = zone::view() {
         let now = now();
         reclaim(view.map());
         view.tend(now);
         audit::run(view.map());
+        if leaving {
+            view.stops_keeping();
+        } else if let Some(task) = EACH_SECOND.get() {
+            task(now);
+        }
     }
-    // SAFETY: numbers that nginx sets.
-    let leaving = unsafe { ngx_exiting != 0 || ngx_quit != 0 || ngx_terminate != 0 };
     if !leaving {
         TIMER.again();
     }

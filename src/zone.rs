@@ -16,6 +16,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::LazyLock;
 use std::thread::LocalKey;
 
+use labor_core::events::Events;
+use labor_core::ledger::Ledger;
 use labor_core::slots::{self, Record};
 use labor_core::time::{Micros, SECOND, since};
 use labor_core::{Cell, Group, Peer, Shared};
@@ -36,6 +38,9 @@ const REPLACEABLE: Micros = 60 * SECOND;
 
 /// Servers come and go by DNS many times a second at worst; the log hears of a full zone once a minute.
 const WARN_EVERY: Micros = 60 * SECOND;
+
+/// A keeper that has not said for so long that it lives is replaced. It says so once a second.
+const KEEPER_GONE: Micros = 3 * SECOND;
 
 /// Shown for lists without a record; nothing is ever learned there.
 static NOTHING: LazyLock<Group> = LazyLock::new(Group::default);
@@ -163,6 +168,46 @@ impl View {
         self.0.map.peers.get(slot as usize)
     }
 
+    /// What is counted for people of the server of `slot`, whose record is `peer`.
+    pub fn ledger(&self, slot: u32, peer: &Peer) -> Option<&'static Ledger> {
+        let generation = peer.generation.load(Ordering::Acquire);
+        self.0.map.ledgers.get(slot as usize).map(|ledger| ledger.belongs_to(generation))
+    }
+
+    /// What happened in the list of `group`.
+    pub fn events(&self, group: u32) -> Option<&'static Events> {
+        let key = self.0.map.groups.get(group as usize)?.key.load(Ordering::Acquire);
+        self.0.map.rings.get(group as usize).map(|ring| ring.belongs_to(key))
+    }
+
+    /// Whether this worker is the one to look after states and histories at `now`: the one that did so last, or any once that
+    /// has not for some seconds. To be asked once a second.
+    pub fn keeps(&self, now: Micros) -> bool {
+        let Some(own) = self.0.worker.and_then(|worker| u64::try_from(worker).ok()) else { return false };
+        let keeper = &self.0.map.header.keeper;
+        let word = keeper.load(Ordering::Acquire);
+        // 48 bits of µs are nine years of uptime; there are fewer than 65,536 worker slots.
+        let (at, who) = (word >> 16, word & 0xffff);
+        if word != 0 && who != own & 0xffff && since(at, now) < KEEPER_GONE {
+            return false;
+        }
+        keeper.compare_exchange(word, now << 16 | own & 0xffff, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Lets another worker be the one at once, if this one is.
+    pub fn stops_keeping(&self) {
+        let keeper = &self.0.map.header.keeper;
+        let word = keeper.load(Ordering::Acquire);
+        if self.0.worker.and_then(|worker| u64::try_from(worker).ok()) == Some(word & 0xffff) {
+            let _ = keeper.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// Configurations (start and reloads) that have used this memory.
+    pub fn configurations(&self) -> u64 {
+        self.0.map.header.configurations.load(Ordering::Relaxed)
+    }
+
     /// Requests sent to the server of `slot` in the last 10 to 20 seconds, by all workers.
     pub fn recent(&self, slot: u32) -> u64 {
         self.record(slot).map_or(0, |peer| RECENT.with(|r| r.of(slot, peer)))
@@ -193,7 +238,7 @@ impl View {
             groups: self.0.map.groups.iter().filter(|g| taken(g.key())).count(),
             workers: self.0.map.workers.iter().filter(|w| taken(w)).count(),
             workers_max: self.0.map.workers.len(),
-            configurations: self.0.map.header.configurations.load(Ordering::Relaxed),
+            configurations: self.configurations(),
         }
     }
 

@@ -80,7 +80,7 @@ impl Serialize for Upstreams<'_> {
         let mut map = serializer.serialize_map(None)?;
         for us in self.list {
             // SAFETY: upstreams of the running configuration, which are not changed any more.
-            let group = unsafe { Group::read(*us, |name| self.query.has_upstream(name), self.clock) };
+            let group = unsafe { Group::read(*us, |name| self.query.has_upstream(name), true, self.clock) };
             if let Some(group) = group {
                 map.serialize_entry(&text(group.name), &group.shown(self.query, true))?;
             }

@@ -3,15 +3,18 @@
 //! Everything is read once, at the start; writing it is serialisation only, in whatever format. Not here: one server
 //! (`row.rs`), nginx's lists and locks (`servers.rs`).
 
+use labor_core::control::Control;
 use labor_core::key::group_key;
 use labor_core::report::{self, Explanation};
 use labor_core::time::seconds;
-use labor_core::{Member, Metric, Params, Policy, Reason};
+use labor_core::{Member, Metric, Params, Peer, Policy, Reason};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_http_upstream_srv_conf_t};
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use super::own::{Counts, reasons};
+use super::past::{Events, History};
 use super::query::Query;
-use super::row::{Counts, Row, reasons};
+use super::row::Row;
 use super::servers::{Server, Servers};
 use super::text::{Clock, text};
 use crate::ffi;
@@ -21,10 +24,12 @@ use crate::zone::{self, View};
 pub struct Group {
     /// Its name.
     pub name: &'static [u8],
+    /// Its settings.
+    pub params: Params,
+    /// Primary and backup servers.
+    pub lists: [List; 2],
     /// nginx's shared memory for it, if it has one.
     zone: Option<&'static [u8]>,
-    params: Params,
-    lists: [Standing; 2],
     view: Option<View>,
     clock: Clock,
     /// Requests to all its servers within the time that shares are about.
@@ -33,22 +38,27 @@ pub struct Group {
     period: f64,
 }
 
-/// A list of servers and how each stands.
-#[derive(Default)]
-struct Standing {
-    servers: Servers,
-    members: Vec<Member>,
+/// A list of servers, their records, and how each stands.
+pub struct List {
+    /// The servers as nginx has them.
+    pub servers: Servers,
+    /// Their records, in the same order.
+    pub members: Vec<Member>,
+    /// How they stand, in the same order; empty where nobody asked for it.
     explanations: Vec<Explanation>,
+    /// The list's own record.
+    pub group: Option<u32>,
 }
 
 impl Group {
-    /// Reads the upstream, if it has `labor` and its name is `wanted`.
+    /// Reads the upstream, if it has `labor` and its name is `wanted`; `explained`: with how every server stands.
     ///
     /// # Safety
     /// `us` is an upstream of the running configuration; this worker holds no list's lock.
     pub unsafe fn read(
         us: *mut ngx_http_upstream_srv_conf_t,
         wanted: impl FnOnce(&[u8]) -> bool,
+        explained: bool,
         clock: Clock,
     ) -> Option<Self> {
         // SAFETY: names and settings live as long as the configuration; after start the lists are where they stay, and the link to
@@ -66,15 +76,21 @@ impl Group {
             (name, params, zone, [Servers::read(primary, false), Servers::read(backup, true)])
         };
         let view = zone::view();
-        let lists = lists.map(|servers| Standing::new(servers.unwrap_or_default(), name, &params, view, clock));
+        let lists = lists.map(|servers| {
+            let mut list = List::new(servers.unwrap_or_default(), name, &params, view);
+            if explained {
+                list.explain(&params, view, clock);
+            }
+            list
+        });
         let recent = |member: &Member| member.slot.zip(view).map_or(0, |(slot, view)| view.recent(slot));
         let total = lists.iter().flat_map(|list| &list.members).map(recent).sum();
         let period = view.map_or(0.0, |view| seconds(view.recent_period(clock.now)));
-        Some(Self { name, zone, params, lists, view, clock, recent: total, period })
+        Some(Self { name, params, lists, zone, view, clock, recent: total, period })
     }
 
     /// The servers, primary ones first.
-    pub fn rows<'a>(&'a self, query: &'a Query, detail: bool) -> impl Iterator<Item = Row<'a>> {
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let entries = self.lists.iter().flat_map(|list| {
             let explanations = list.explanations.iter().map(Some).chain(core::iter::repeat(None));
             let servers = list.servers.iter().zip(&list.members).zip(explanations);
@@ -83,41 +99,69 @@ impl Group {
         entries.zip(0_u32..).map(move |((servers, server, member, explanation), id)| {
             let known = member.slot.zip(self.view);
             let recent = known.map_or(0, |(slot, view)| view.recent(slot)) as f64;
+            let peer = known.and_then(|(slot, view)| view.record(slot));
             Row {
                 id,
                 servers,
                 server,
-                peer: known.and_then(|(slot, view)| view.record(slot)),
+                peer,
+                ledger: known.zip(peer).and_then(|((slot, view), peer)| view.ledger(slot, peer)),
                 explanation,
+                policy: self.params.policy,
                 share: if self.recent == 0 { 0.0 } else { recent / self.recent as f64 },
                 rate: if self.period > 0.0 { recent / self.period } else { 0.0 },
                 clock: self.clock,
-                query,
-                detail,
             }
         })
     }
 
-    /// The upstream as JSON shows it; `detail` is for curves and histograms.
+    /// The upstream as JSON shows it, with what `query` asks for; `detail` is for curves and histograms.
     pub fn shown<'a>(&'a self, query: &'a Query, detail: bool) -> Shown<'a> {
         Shown { group: self, query, detail }
     }
+
+    fn own(&self, query: &Query) -> Own {
+        let (mut requests, mut picks) = (0_u64, [0_u64; Reason::COUNT]);
+        for row in self.rows() {
+            requests = requests.wrapping_add(row.requests());
+            for (sum, count) in picks.iter_mut().zip(row.picks()) {
+                *sum = sum.wrapping_add(count);
+            }
+        }
+        let ring = |list: &List| self.view.zip(list.group).and_then(|(view, group)| view.events(group));
+        let rings = self.lists.iter().filter_map(ring).map(labor_core::events::Events::recent);
+        Own {
+            policy: policy(self.params.policy),
+            metric: metric(self.params.metric),
+            half_life: seconds(self.params.half_life),
+            explore: self.params.explore,
+            requests,
+            picks: reasons(picks),
+            events: Events::of(rings, self.clock),
+            history: query.history.then(|| History::of(self, self.clock)),
+        }
+    }
 }
 
-impl Standing {
-    /// Each server's record, and how it stands.
-    fn new(servers: Servers, upstream: &[u8], params: &Params, view: Option<View>, clock: Clock) -> Self {
+impl List {
+    /// Each server's record.
+    fn new(servers: Servers, upstream: &[u8], params: &Params, view: Option<View>) -> Self {
         let slot = |server: &Server| view?.known(servers.key(server, upstream, params.metric));
-        let member = |server: &Server| Member {
-            slot: slot(server),
-            weight: u32::try_from(server.weight.max(0)).unwrap_or(u32::MAX),
+        let member = |server: &Server| {
+            let slot = slot(server);
+            let control = view.and_then(|view| view.record(slot?)).map_or_else(Control::default, Peer::control);
+            Member { slot, weight: control.over(server.configured).weight }
         };
-        let members: Vec<Member> = servers.iter().map(member).collect();
-        let explanations = view.map_or_else(Vec::new, |view| {
-            let group = view.known_group(group_key(upstream, servers.backup, params.metric));
-            report::explain(view.shared(group), &members, params, clock.now)
-        });
-        Self { servers, members, explanations }
+        let members = servers.iter().map(member).collect();
+        let group = view.and_then(|view| view.known_group(group_key(upstream, servers.backup, params.metric)));
+        Self { servers, members, explanations: Vec::new(), group }
+    }
+
+    /// How each stands.
+    fn explain(&mut self, params: &Params, view: Option<View>, clock: Clock) {
+        if let Some(view) = view {
+            self.explanations = report::explain(view.shared(self.group), &self.members, params, clock.now);
+        }
     }
 }
 
@@ -156,11 +200,8 @@ struct Rows<'a>(&'a Shown<'a>);
 
 impl Serialize for Rows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(None)?;
-        for row in self.0.group.rows(self.0.query, self.0.detail) {
-            seq.serialize_element(&row)?;
-        }
-        seq.end()
+        let Shown { group, query, detail } = self.0;
+        serializer.collect_seq(group.rows().map(|row| row.shown(query, *detail)))
     }
 }
 
@@ -175,28 +216,9 @@ struct Own {
     explore: f32,
     requests: u64,
     picks: Counts<{ Reason::COUNT }>,
-    events: [(); 0],
-}
-
-impl Group {
-    fn own(&self, query: &Query) -> Own {
-        let (mut requests, mut picks) = (0_u64, [0_u64; Reason::COUNT]);
-        for row in self.rows(query, false) {
-            requests = requests.wrapping_add(row.requests());
-            for (sum, count) in picks.iter_mut().zip(row.picks()) {
-                *sum = sum.wrapping_add(count);
-            }
-        }
-        Own {
-            policy: policy(self.params.policy),
-            metric: metric(self.params.metric),
-            half_life: seconds(self.params.half_life),
-            explore: self.params.explore,
-            requests,
-            picks: reasons(picks),
-            events: [],
-        }
-    }
+    events: Events,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<History>,
 }
 
 const fn policy(policy: Policy) -> &'static str {

@@ -73,14 +73,14 @@ fn page(out: &mut impl Write, query: &Query) -> io::Result<()> {
     writeln!(out, "<p class=\"note\">As of {}.</p>", Date(clock.wall))?;
     for us in upstreams {
         // SAFETY: upstreams of the running configuration, which are not changed any more.
-        if let Some(group) = unsafe { Group::read(*us, |name| query.has_upstream(name), clock) } {
-            table(out, &group, query)?;
+        if let Some(group) = unsafe { Group::read(*us, |name| query.has_upstream(name), true, clock) } {
+            table(out, &group)?;
         }
     }
     out.write_all(TAIL)
 }
 
-fn table(out: &mut impl Write, group: &Group, query: &Query) -> io::Result<()> {
+fn table(out: &mut impl Write, group: &Group) -> io::Result<()> {
     let name = text(group.name);
     let name = Escaped(&name);
     write!(out, "<section><h2><span class=\"title\">{name}</span></h2><div class=\"body\">")?;
@@ -91,7 +91,7 @@ fn table(out: &mut impl Write, group: &Group, query: &Query) -> io::Result<()> {
         write!(out, "<th scope=\"col\" role=\"columnheader\"{class}>{title}</th>")?;
     }
     writeln!(out, "</tr></thead><tbody role=\"rowgroup\">")?;
-    for row in group.rows(query, false) {
+    for row in group.rows() {
         line(out, &row)?;
     }
     writeln!(out, "</tbody></table></div></section>")

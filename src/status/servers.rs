@@ -6,6 +6,7 @@
 use core::ops::Range;
 
 use labor_core::Metric;
+use labor_core::control::{Settings, State};
 use labor_core::key::{Identity, number_equals, peer_key};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_time, ngx_uint_t};
 
@@ -21,14 +22,12 @@ const ATTEMPTS: u32 = 6;
 pub struct Server {
     name: Range<usize>,
     address: Range<usize>,
-    /// Configured weight.
-    pub weight: i64,
+    /// As configured: weight, state, `max_conns`.
+    pub configured: Settings,
     /// Connections, as nginx counts them (per worker without `zone`).
     pub conns: ngx_uint_t,
-    /// `max_conns`, 0 for none.
-    pub max_conns: ngx_uint_t,
-    /// up, down, drain, or unavail (counted out by max_fails).
-    pub state: &'static str,
+    /// nginx counts it out for its failures (`max_fails`).
+    pub counted_out: bool,
     /// Which of several equal entries.
     ordinal: u32,
 }
@@ -81,10 +80,9 @@ impl Servers {
             self.servers.push(Server {
                 name,
                 address,
-                weight: i64::try_from(peer.weight()).unwrap_or(0),
+                configured: configured(peer),
                 conns: peer.conns(),
-                max_conns: peer.max_conns(),
-                state: state(peer, single, now),
+                counted_out: !single && peer.counted_out(now),
                 ordinal: 0,
             });
         }
@@ -141,12 +139,13 @@ impl Servers {
     }
 }
 
-/// The first reason, in nginx's own order, why the server would not be chosen.
-fn state(peer: RrPeer, single: bool, now: nginx_sys::time_t) -> &'static str {
-    match peer.down() {
-        0 if !single && peer.counted_out(now) => "unavail",
-        0 => "up",
-        bits if bits & !DRAINING == 0 => "drain",
-        _ => "down",
-    }
+/// What nginx has of the server's parameters.
+fn configured(peer: RrPeer) -> Settings {
+    let state = match peer.down() {
+        0 => State::Up,
+        bits if bits & !DRAINING == 0 => State::Drain,
+        _ => State::Down,
+    };
+    let weight = u32::try_from(peer.weight().max(0)).unwrap_or(u32::MAX);
+    Settings { weight, state, max_conns: peer.max_conns() as u64 }
 }

@@ -6,8 +6,9 @@
 
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
+use labor_core::slots::Record;
 use labor_core::{Group, Peer, slots};
 use nginx_sys::{
     NGX_ERROR, NGX_LOG_EMERG, NGX_LOG_NOTICE, NGX_LOG_WARN, NGX_OK, ngx_conf_t, ngx_cycle, ngx_cycle_t, ngx_int_t,
@@ -131,12 +132,39 @@ fn take_over(old: &ngx_shm_zone_t, new: &Map, log: *mut ngx_log_t) {
     let copy_peer = |to: &Peer, from: &Peer| to.carry_from(from);
     slots::carry(from.groups, new.groups, &new.header.group_reach, now, copy_group);
     let (copied, left) = slots::carry(from.peers, new.peers, &new.header.peer_reach, now, copy_peer);
+    pairs(from.groups, new.groups, &new.header.group_reach, |old, to| {
+        if let Some((to, from)) = new.rings.get(to).zip(from.rings.get(old)) {
+            to.carry_from(from);
+        }
+    });
+    pairs(from.peers, new.peers, &new.header.peer_reach, |old, to| {
+        let ledgers = new.ledgers.get(to).zip(from.ledgers.get(old));
+        let generations = new.peers.get(to).zip(from.peers.get(old));
+        if let (Some((to, from)), Some((new, old))) = (ledgers, generations)
+            && from.is_of(old.generation.load(Ordering::Acquire))
+        {
+            to.carry_from(from, new.generation.load(Ordering::Acquire));
+        }
+    });
     ngx_log_error!(
         NGX_LOG_NOTICE,
         log,
         "labor: zone has another size, what {copied} servers have taught is carried over ({left} found no room); \
          requests in flight in old workers are not counted in the new ones"
     );
+}
+
+/// Calls `with(place in old, place in new)` for every record of `old` that `new` has as well.
+fn pairs<R: Record>(old: &[R], new: &[R], reach: &AtomicU32, with: impl Fn(usize, usize)) {
+    for (from, record) in old.iter().enumerate() {
+        let key = record.key().load(Ordering::Acquire);
+        if key != 0
+            && key != slots::EMPTYING
+            && let Some(to) = slots::find(new, reach, key)
+        {
+            with(from, to as usize);
+        }
+    }
 }
 
 /// The zone of ours in `cycle`.

@@ -1,4 +1,5 @@
-//! Where things lie in the shared memory: header, worker slots, groups, peers, and the matrix of cells.
+//! Where things lie in the shared memory: header, worker slots, groups and their events, peers and their ledgers, and the matrix
+//! of cells.
 //!
 //! The only casts from bytes to the core's types are in [`map`]. Everything there is an atomic that is valid when zeroed;
 //! no pointer is stored, so that every process of every configuration cycle can use it. Not here: who owns what.
@@ -7,6 +8,8 @@ use core::mem::{align_of, size_of};
 use core::slice;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use labor_core::events::Events;
+use labor_core::ledger::Ledger;
 use labor_core::{Cell, Group, Peer};
 
 /// "labor", then a byte for what the rest means.
@@ -31,6 +34,8 @@ pub struct Header {
     pub warned: AtomicU64,
     /// Configurations that have used this memory, the current one included.
     pub configurations: AtomicU64,
+    /// Which worker looks after states and histories, and since when it has not said so ([`super::View::keeps`]).
+    pub keeper: AtomicU64,
 }
 
 /// The place of one worker process. 0 when free, else what [`crate::worker`] packs.
@@ -41,8 +46,23 @@ pub type Owner = AtomicU64;
 pub struct Shape {
     /// Worker slots.
     pub workers: usize,
-    /// Servers. There are as many groups: a list without servers is impossible, and a group is small.
+    /// Servers.
     pub peers: usize,
+}
+
+/// So many servers may all be in lists of their own.
+const SINGLES: usize = 512;
+/// Of more servers, one in so many may be in a list of its own: such configurations have larger lists.
+const TOGETHER: usize = 4;
+
+/// Lists for which there is room beside `peers` servers.
+pub const fn groups(peers: usize) -> usize {
+    if peers <= SINGLES { peers } else { SINGLES + (peers - SINGLES) / TOGETHER }
+}
+
+/// Servers for which there must be room, so that there is room for `lists`.
+pub const fn peers_for(lists: usize) -> usize {
+    if lists <= SINGLES { lists } else { SINGLES.saturating_add((lists - SINGLES).saturating_mul(TOGETHER)) }
 }
 
 impl Shape {
@@ -54,9 +74,14 @@ impl Shape {
 
     /// The largest shape with `workers` slots in `bytes`; `None` when not even one server fits.
     pub fn fitting(workers: usize, bytes: usize) -> Option<Self> {
-        let each = size_of::<Group>() + size_of::<Peer>() + workers.checked_mul(size_of::<Cell>())?;
-        let fixed = Self { workers, peers: 0 }.bytes()?;
-        let peers = bytes.checked_sub(fixed)? / each;
+        let list = size_of::<Group>() + size_of::<Events>();
+        let each = size_of::<Peer>() + size_of::<Ledger>() + workers.checked_mul(size_of::<Cell>())?;
+        let free = bytes.checked_sub(Self { workers, peers: 0 }.bytes()?)?;
+        // As if each were in a list of its own, then as if only one in four were.
+        let few = free / each.checked_add(list)?;
+        let many = SINGLES.checked_mul(list - list / TOGETHER).and_then(|most| free.checked_sub(most));
+        let many = many.map_or(0, |free| free / (each + list / TOGETHER));
+        let peers = if few <= SINGLES { few } else { many };
         // Slots are u32 in the interfaces.
         (peers > 0 && u32::try_from(peers).is_ok()).then_some(Self { workers, peers })
     }
@@ -66,12 +91,20 @@ impl Shape {
         size_of::<Header>().checked_add(workers)?.checked_next_multiple_of(LINE)
     }
 
+    fn rings_at(self) -> Option<usize> {
+        self.groups_at()?.checked_add(groups(self.peers).checked_mul(size_of::<Group>())?)
+    }
+
     fn peers_at(self) -> Option<usize> {
-        self.groups_at()?.checked_add(self.peers.checked_mul(size_of::<Group>())?)
+        self.rings_at()?.checked_add(groups(self.peers).checked_mul(size_of::<Events>())?)
+    }
+
+    fn ledgers_at(self) -> Option<usize> {
+        self.peers_at()?.checked_add(self.peers.checked_mul(size_of::<Peer>())?)
     }
 
     fn cells_at(self) -> Option<usize> {
-        self.peers_at()?.checked_add(self.peers.checked_mul(size_of::<Peer>())?)
+        self.ledgers_at()?.checked_add(self.peers.checked_mul(size_of::<Ledger>())?)
     }
 }
 
@@ -79,12 +112,15 @@ impl Shape {
 const _: () = assert!(size_of::<Header>().is_multiple_of(LINE));
 const _: () = assert!(size_of::<Group>().is_multiple_of(LINE));
 const _: () = assert!(size_of::<Peer>().is_multiple_of(LINE));
+const _: () = assert!(size_of::<Events>().is_multiple_of(LINE) && size_of::<Ledger>().is_multiple_of(LINE));
 const _: () = assert!(align_of::<Cell>() <= LINE && align_of::<Group>() <= LINE && align_of::<Peer>() <= LINE);
+const _: () = assert!(align_of::<Events>() <= LINE && align_of::<Ledger>() <= LINE);
 
 /// Changes with the version and with every size in the layout: memory of another build is not ours to read.
 fn build() -> u64 {
-    let sizes = [size_of::<Header>(), size_of::<Group>(), size_of::<Peer>(), size_of::<Cell>()];
-    let bytes = env!("CARGO_PKG_VERSION").bytes().map(u64::from).chain(sizes.into_iter().map(|s| s as u64));
+    let records = [size_of::<Group>(), size_of::<Events>(), size_of::<Peer>(), size_of::<Ledger>()];
+    let sizes = records.into_iter().chain([size_of::<Header>(), size_of::<Cell>()]).map(|s| s as u64);
+    let bytes = env!("CARGO_PKG_VERSION").bytes().map(u64::from).chain(sizes);
     // FNV-1a: any spread will do, nobody attacks it.
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3))
 }
@@ -98,8 +134,12 @@ pub struct Map {
     pub workers: &'static [Owner],
     /// Lists of upstreams.
     pub groups: &'static [Group],
+    /// What happened in those lists, by the group's slot.
+    pub rings: &'static [Events],
     /// Servers.
     pub peers: &'static [Peer],
+    /// What is counted of them for people, by the same slot.
+    pub ledgers: &'static [Ledger],
     cells: &'static [Cell],
 }
 
@@ -133,7 +173,7 @@ pub unsafe fn create(base: *mut u8, shape: Shape, generation: u32) -> Option<Map
     let header = unsafe { &*base.cast::<Header>() };
     header.build.store(build(), Ordering::Relaxed);
     header.workers.store(u32::try_from(shape.workers).ok()?, Ordering::Relaxed);
-    header.groups.store(u32::try_from(shape.peers).ok()?, Ordering::Relaxed);
+    header.groups.store(u32::try_from(groups(shape.peers)).ok()?, Ordering::Relaxed);
     header.peers.store(u32::try_from(shape.peers).ok()?, Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
     // SAFETY: as above, and the header now says what the memory holds.
@@ -158,7 +198,8 @@ pub unsafe fn map(base: *mut u8, bytes: usize) -> Option<Map> {
     }
     let load = |word: &AtomicU32| word.load(Ordering::Acquire) as usize;
     let shape = Shape { workers: load(&header.workers), peers: load(&header.peers) };
-    if load(&header.groups) != shape.peers || shape.bytes()? > bytes {
+    let lists = load(&header.groups);
+    if lists != groups(shape.peers) || shape.bytes()? > bytes {
         return None;
     }
     let cells = shape.workers.checked_mul(shape.peers)?;
@@ -168,8 +209,10 @@ pub unsafe fn map(base: *mut u8, bytes: usize) -> Option<Map> {
         Some(Map {
             header,
             workers: slice::from_raw_parts(base.add(size_of::<Header>()).cast(), shape.workers),
-            groups: slice::from_raw_parts(base.add(shape.groups_at()?).cast(), shape.peers),
+            groups: slice::from_raw_parts(base.add(shape.groups_at()?).cast(), lists),
+            rings: slice::from_raw_parts(base.add(shape.rings_at()?).cast(), lists),
             peers: slice::from_raw_parts(base.add(shape.peers_at()?).cast(), shape.peers),
+            ledgers: slice::from_raw_parts(base.add(shape.ledgers_at()?).cast(), shape.peers),
             cells: slice::from_raw_parts(base.add(shape.cells_at()?).cast(), cells),
         })
     }

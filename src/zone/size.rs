@@ -7,7 +7,7 @@ use nginx_sys::{
     ngx_http_upstream_srv_conf_t, ngx_ncpu, ngx_pagesize, ngx_slab_page_t,
 };
 
-use super::layout::Shape;
+use super::layout::{Shape, peers_for};
 
 /// Smallest automatic size: room for some hundred servers, so that ordinary changes of a configuration do not change the size
 /// (another size is a fresh mapping, which the requests in flight of old workers do not reach).
@@ -28,6 +28,8 @@ const FEWEST_WORKERS: usize = 64;
 pub struct Need {
     /// Servers: addresses in the configuration, and room for those to be resolved.
     pub servers: usize,
+    /// Lists of servers: each upstream has one, and one more for its backup servers.
+    pub lists: usize,
     /// Worker slots.
     pub workers: usize,
 }
@@ -35,7 +37,8 @@ pub struct Need {
 impl Need {
     /// Bytes of zone, nginx's own part included, for `times` the servers.
     pub fn zone(self, times: usize) -> Option<usize> {
-        let shape = Shape { workers: self.workers, peers: self.servers.max(1).checked_mul(times)? };
+        let shape =
+            Shape { workers: self.workers, peers: self.servers.max(peers_for(self.lists)).max(1).checked_mul(times)? };
         // SAFETY: a number that nginx sets at start.
         let page = unsafe { ngx_pagesize };
         let pages = shape.bytes()?.div_ceil(page);
@@ -55,7 +58,9 @@ impl Need {
 /// `cf` is the configuration being read, `upstreams` are its upstreams, complete.
 pub unsafe fn need(cf: *mut ngx_conf_t, upstreams: &[*mut ngx_http_upstream_srv_conf_t]) -> Need {
     // SAFETY: handed on.
-    let servers = upstreams.iter().map(|u| unsafe { servers_of(*u) }).fold(0, usize::saturating_add);
+    let counts = upstreams.iter().map(|u| unsafe { servers_of(*u) });
+    let (servers, lists) =
+        counts.fold((0_usize, 0_usize), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)));
     // SAFETY: the core module's configuration is always there, created before any `http {}` is read.
     let (configured, cpus) = unsafe {
         let core = (*(*cf).cycle).conf_ctx.add(ngx_core_module.index).read().cast::<ngx_core_conf_t>();
@@ -64,19 +69,22 @@ pub unsafe fn need(cf: *mut ngx_conf_t, upstreams: &[*mut ngx_http_upstream_srv_
     // Not set (yet) is -1; the default is one worker and `auto` one a CPU. Never fewer than CPUs: the slots are made once,
     // and `auto` may come with a later reload.
     let workers = usize::try_from(configured.max(cpus)).unwrap_or(1).max(1);
-    Need { servers, workers: workers.saturating_mul(GENERATIONS).max(FEWEST_WORKERS) }
+    Need { servers, lists, workers: workers.saturating_mul(GENERATIONS).max(FEWEST_WORKERS) }
 }
 
+/// Servers and lists of an upstream.
+///
 /// # Safety
 /// `uscf` is null or points to a complete upstream.
-unsafe fn servers_of(uscf: *mut ngx_http_upstream_srv_conf_t) -> usize {
+unsafe fn servers_of(uscf: *mut ngx_http_upstream_srv_conf_t) -> (usize, usize) {
     // SAFETY: by contract.
-    let Some(uscf) = (unsafe { uscf.as_ref() }) else { return 0 };
+    let Some(uscf) = (unsafe { uscf.as_ref() }) else { return (0, 0) };
     // SAFETY: nginx's array of servers, or null in a block without.
-    let Some(array) = (unsafe { uscf.servers.cast::<ngx_array_t>().as_ref() }) else { return 0 };
+    let Some(array) = (unsafe { uscf.servers.cast::<ngx_array_t>().as_ref() }) else { return (0, 1) };
     // SAFETY: nginx made the array with elements of this type.
     let lines = unsafe { array.as_slice::<ngx_http_upstream_server_t>() };
-    lines.iter().map(addresses_of).fold(0, usize::saturating_add)
+    let lists = if lines.iter().any(|line| line.backup() != 0) { 2 } else { 1 };
+    (lines.iter().map(addresses_of).fold(0, usize::saturating_add), lists)
 }
 
 /// Addresses a `server` line stands for.

@@ -146,6 +146,16 @@ impl Attempt {
         self.slot
     }
 
+    /// The server's slot and record, unless the slot belongs to another server by now.
+    pub fn record<'a>(&self, shared: Shared<'a>) -> Option<(u32, &'a Peer)> {
+        self.slot.zip(self.own(shared))
+    }
+
+    /// Time since the pick, µs.
+    pub fn age(&self, now: Micros) -> Micros {
+        since(self.started, now)
+    }
+
     /// Why the server was picked.
     pub fn reason(&self) -> Reason {
         self.reason

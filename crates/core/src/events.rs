@@ -6,8 +6,9 @@
 
 mod kind;
 
-pub use kind::{Event, NO_KIND, Source};
+pub use kind::{Event, NO_KIND};
 
+use crate::control::Source;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Micros;
 
@@ -22,8 +23,8 @@ pub const ADDRESS: usize = 48;
 pub struct Note<'a> {
     /// What happened.
     pub event: Event,
-    /// Who asked for it.
-    pub source: Source,
+    /// Who asked for it; `None` for what was only seen.
+    pub source: Option<Source>,
     /// The server's address, cut to [`ADDRESS`] bytes; empty when it is about the whole list.
     pub server: &'a [u8],
     /// What [`Event`] says of its two numbers.
@@ -46,6 +47,16 @@ struct Entry {
     server: [AtomicU64; ADDRESS / 8],
 }
 
+/// A keeper's memory of a list.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// When it last looked, µs.
+    pub seen: AtomicU64,
+    /// Configurations so far, at that time.
+    pub configurations: AtomicU64,
+}
+
 /// The ring of one list of servers, in shared memory. Valid when zeroed.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
@@ -54,6 +65,8 @@ pub struct Events {
     key: AtomicU64,
     /// Events so far.
     count: AtomicU64,
+    /// What whoever looks after the list remembers from one look to the next.
+    pub kept: Kept,
     entries: [Entry; EVENTS],
 }
 
@@ -64,8 +77,8 @@ pub struct Seen {
     pub at: Micros,
     /// What happened.
     pub event: Event,
-    /// Who asked for it.
-    pub source: Source,
+    /// Who asked for it; `None` for what was only seen.
+    pub source: Option<Source>,
     /// What [`Event`] says of its two numbers.
     pub before: u32,
     /// The second.
@@ -79,7 +92,7 @@ pub fn note(events: &Events, now: Micros, note: &Note<'_>) {
     let ticket = events.count.fetch_add(1, Ordering::AcqRel);
     let Some(entry) = events.entries.get((ticket % EVENTS as u64) as usize) else { return };
     entry.ticket.store(0, Ordering::Release);
-    let what = now << 16 | u64::from(note.source as u8) << 8 | u64::from(note.event as u8);
+    let what = now << 16 | u64::from(kind::code(note.source)) << 8 | u64::from(note.event as u8);
     entry.what.store(what, Ordering::Release);
     entry.values.store(u64::from(note.before) << 32 | u64::from(note.after), Ordering::Release);
     let mut bytes = [0; ADDRESS];
@@ -98,6 +111,8 @@ impl Events {
         let before = self.key.load(Ordering::Acquire);
         if before != key && self.key.compare_exchange(before, key, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             self.entries.iter().for_each(|entry| entry.ticket.store(0, Ordering::Release));
+            self.kept.seen.store(0, Ordering::Release);
+            self.kept.configurations.store(0, Ordering::Release);
         }
         self
     }
@@ -105,6 +120,8 @@ impl Events {
     /// Takes over the events of `old`, which is only read.
     pub fn carry_from(&self, old: &Self) {
         self.key.store(old.key.load(Ordering::Acquire), Ordering::Release);
+        self.kept.seen.store(old.kept.seen.load(Ordering::Acquire), Ordering::Release);
+        self.kept.configurations.store(old.kept.configurations.load(Ordering::Acquire), Ordering::Release);
         for seen in old.recent().iter().rev() {
             let Seen { at, event, source, before, after, server } = seen;
             let (event, source, before, after) = (*event, *source, *before, *after);
@@ -135,7 +152,7 @@ impl Entry {
             return None;
         }
         let event = Event::ALL.into_iter().find(|event| *event as u8 == what as u8)?;
-        let source = Source::from_code((what >> 8) as u8);
+        let source = kind::source((what >> 8) as u8);
         let (before, after) = ((values >> 32) as u32, values as u32);
         Some((ticket, Seen { at: what >> 16, event, source, before, after, server }))
     }
@@ -146,7 +163,7 @@ mod tests {
     use super::*;
 
     fn weight(server: &[u8], after: u32) -> Note<'_> {
-        Note { event: Event::Weight, source: Source::Api, server, before: 1, after }
+        Note { event: Event::Weight, source: Some(Source::Api), server, before: 1, after }
     }
 
     #[test]
@@ -159,7 +176,7 @@ mod tests {
         let recent = events.recent();
         assert_eq!(recent.iter().map(|e| e.after).collect::<Vec<_>>(), (6..=25).rev().collect::<Vec<_>>());
         let newest = &recent[0];
-        assert_eq!((newest.at, newest.event, newest.source), (25, Event::Weight, Source::Api));
+        assert_eq!((newest.at, newest.event, newest.source), (25, Event::Weight, Some(Source::Api)));
         assert_eq!(newest.server, b"127.0.0.1:80");
         assert_eq!(newest.detail(), "weight 25, was 1 (api)");
     }

@@ -48,6 +48,11 @@ impl Default for History {
 }
 
 impl History {
+    /// Whether there is an interval to note, `tick` being that of the present one.
+    pub fn is_due(&self, tick: u64) -> bool {
+        tick.saturating_sub(1) > self.last.load(Ordering::Acquire)
+    }
+
     /// Notes the interval that has just ended: `tick` is that of the present one, `requests` the server's count so far.
     pub fn note(&self, tick: u64, latency_us: u32, requests: u64) {
         let ended = tick.saturating_sub(1);

@@ -4,14 +4,15 @@
 //! zeroed. A ledger belongs to its record's generation: when the record is reset or given to another server, the ledger
 //! starts afresh with the first to use it. Not here: who looks after states once a second, and how figures are shown.
 
+mod kept;
 mod state;
 
+pub use kept::Kept;
 pub use state::{Standing, State};
 
 use state::standing;
 
 use crate::attempt::Failure;
-use crate::events::ADDRESS;
 use crate::histogram::Histogram;
 use crate::history::History;
 use crate::pair;
@@ -52,44 +53,6 @@ pub struct Ledger {
     pub histogram: Histogram,
     /// The last quarter of an hour.
     pub history: History,
-}
-
-/// A keeper's memory of a server: words, of which it alone makes sense.
-#[repr(C)]
-#[derive(Debug, Default)]
-pub struct Kept {
-    /// Slot of its list's record plus one; 0 before the first look.
-    pub list: AtomicU32,
-    /// Configured weight at the last look.
-    pub weight: AtomicU32,
-    /// Configured `max_conns` at the last look.
-    pub max_conns: AtomicU32,
-    /// Latency when idle that was last told, µs; 0 when none was.
-    pub told_us: AtomicU32,
-    /// The last change of its standing that was told, as in [`crate::peer::Peer::last_change`].
-    pub change: AtomicU64,
-    /// When it was last seen in its list, µs.
-    pub seen: AtomicU64,
-    address: [AtomicU64; ADDRESS / 8],
-}
-
-impl Kept {
-    /// Remembers the address, cut to [`ADDRESS`] bytes.
-    pub fn set_address(&self, address: &[u8]) {
-        let mut bytes = [0; ADDRESS];
-        for (place, byte) in bytes.iter_mut().zip(address) {
-            *place = *byte;
-        }
-        for (word, bytes) in self.address.iter().zip(bytes.chunks_exact(8)) {
-            word.store(bytes.try_into().map_or(0, u64::from_le_bytes), Ordering::Release);
-        }
-    }
-
-    /// The address as it was remembered.
-    pub fn address(&self) -> Vec<u8> {
-        let bytes = self.address.iter().flat_map(|word| word.load(Ordering::Acquire).to_le_bytes());
-        bytes.take_while(|byte| *byte != 0).collect()
-    }
 }
 
 /// What an attempt brought, for the books.
@@ -226,8 +189,9 @@ impl Ledger {
     fn words(&self) -> impl Iterator<Item = &AtomicU64> {
         let Self { responses, sent, received, header_time, response_time, state, unavail, ejections, downtime, .. } =
             self;
-        let Kept { change, seen, address, .. } = &self.kept;
-        let single = [sent, received, header_time, response_time, state, unavail, ejections, downtime, change, seen];
+        let Kept { change, seen, told, address, .. } = &self.kept;
+        let single =
+            [sent, received, header_time, response_time, state, unavail, ejections, downtime, change, seen, told];
         responses.iter().chain(single).chain(address)
     }
 

@@ -1,11 +1,9 @@
 //! What status pages show: why a server's standing last changed, and how its score comes about. Read-only, may allocate.
 
-use core::f32::consts::LN_2;
-
 use crate::balancer::Member;
 use crate::evidence::LOWERED;
 use crate::inflight::Shared;
-use crate::params::Params;
+use crate::params::{Params, Policy};
 use crate::peer::Peer;
 use crate::score::{load, silence, with_failure};
 use crate::sync::Ordering;
@@ -115,8 +113,6 @@ pub struct Explanation {
     pub queue: u32,
     /// Failure level, 0–1.
     pub failure_level: f32,
-    /// Whether its failures, or a silence that doubles its score or more, keep requests away from it.
-    pub lowered: bool,
     /// Attempts sent to it: the share of picks is this over the members' sum.
     pub requests: u64,
     /// Why its standing last changed and when, µs.
@@ -130,6 +126,32 @@ pub fn explain(shared: Shared<'_>, members: &[Member], params: &Params, now: Mic
     table.refresh(shared, members, params, now);
     let slowest = table.rows.iter().map(|row| row.idle).fold(0.0, f32::max);
     members.iter().enumerate().map(|(i, m)| one(&mut table, (i, shared.peer(m.slot)), slowest, now)).collect()
+}
+
+/// Whether its failures, or being quiet with requests in flight, keep requests away from a server.
+pub fn is_lowered(peer: &Peer, policy: Policy) -> bool {
+    let silent = || Change::last(peer).is_some_and(|(change, _)| change == Change::Silent);
+    // The other policies choose by other things.
+    policy == Policy::Fastest && (is_failing(peer) || silent())
+}
+
+/// Whether its failures alone keep requests away from a server.
+pub fn is_failing(peer: &Peer) -> bool {
+    peer.failure_level() > LOWERED
+}
+
+/// What every member is expected to take at `now`, µs: one more request, and the first one when idle; `None` while the group has
+/// no evidence.
+pub fn latencies(shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) -> Vec<Option<[f64; 2]>> {
+    let mut table = Table::default();
+    table.resize(members);
+    table.refresh(shared, members, params, now);
+    let mut one = |(i, member): (usize, &Member)| {
+        let known = !table.blank && table.rows.get(i).is_some_and(|row| row.scale > 0.0);
+        let queue = shared.peer(member.slot).map_or(0, Peer::queue);
+        known.then(|| [queue, 0].map(|queue| f64::from(table.estimate(i, queue).latency) * 1e6))
+    };
+    members.iter().enumerate().map(&mut one).collect()
 }
 
 /// Mean latency of the group over the latency that its curves predict (means of logarithms), 1 or more.
@@ -151,7 +173,6 @@ fn one(table: &mut Table, (i, peer): (usize, Option<&Peer>), slowest: f32, now: 
         evidence: table.rows.get(i).map_or(0.0, |row| row.weight),
         queue,
         failure_level: peer.map_or(0.0, Peer::failure_level),
-        lowered: peer.is_some_and(|p| p.failure_level() > LOWERED),
         requests: peer.map_or(0, |p| p.requests.load(Ordering::Relaxed)),
         change: peer.and_then(Change::last),
     };
@@ -167,7 +188,6 @@ fn one(table: &mut Table, (i, peer): (usize, Option<&Peer>), slowest: f32, now: 
     let score = with_failure(before, explanation.failure_level, slowest);
     explanation.latency_us = Some(f64::from(estimate.latency) * 1e6);
     explanation.score = Some(score);
-    explanation.lowered |= silence >= LN_2;
     let (marginal, failure) = (estimate.base - speed, score - before);
     explanation.factors = Factors { speed, marginal, silence, failure, load, ..Factors::default() };
     explanation.curve = table.curve_of(i);

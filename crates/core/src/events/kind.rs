@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::Seen;
 use crate::attempt::Failure;
+use crate::control::Source;
 
 /// What happened. Codes are stored in shared memory, so new ones come at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,39 +93,23 @@ impl Event {
     }
 }
 
-/// Who asked for a change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Source {
-    /// Nobody: it was seen to happen.
-    #[default]
-    Seen = 0,
-    /// The configuration.
-    Configuration = 1,
-    /// A request to the API.
-    Api = 2,
-    /// The file that keeps run-time state over restarts.
-    StateFile = 3,
+/// Who asked for an event, as one byte; 0 when nobody did.
+pub(super) const fn code(source: Option<Source>) -> u8 {
+    match source {
+        None => 0,
+        Some(Source::Configuration) => 1,
+        Some(Source::Api) => 2,
+        Some(Source::StateFile) => 3,
+    }
 }
 
-impl Source {
-    /// The source's name as the status shows it; `None` for what was only seen.
-    pub const fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Seen => None,
-            Self::Configuration => Some("configuration"),
-            Self::Api => Some("api"),
-            Self::StateFile => Some("state_file"),
-        }
-    }
-
-    pub(super) const fn from_code(code: u8) -> Self {
-        match code {
-            1 => Self::Configuration,
-            2 => Self::Api,
-            3 => Self::StateFile,
-            _ => Self::Seen,
-        }
+/// Who is meant by a byte.
+pub(super) const fn source(code: u8) -> Option<Source> {
+    match code {
+        1 => Some(Source::Configuration),
+        2 => Some(Source::Api),
+        3 => Some(Source::StateFile),
+        _ => None,
     }
 }
 
@@ -147,7 +132,7 @@ impl Seen {
             Event::Unavail => "max_fails".into(),
             _ => String::new(),
         };
-        if let Some(source) = self.source.name() {
+        if let Some(source) = self.source.map(Source::name) {
             words.push_str(if words.is_empty() { "by " } else { " (" });
             words.push_str(source);
             words.push_str(if words.starts_with("by ") { "" } else { ")" });
@@ -194,9 +179,9 @@ mod tests {
             (Event::Faster, 2_500_000, 0, ""),
             (Event::Silent, 0, 0, ""),
         ] {
-            assert_eq!(seen(event, Source::Seen, before, after), words);
+            assert_eq!(seen(event, None, before, after), words);
         }
-        assert_eq!(seen(Event::Drained, Source::StateFile, 0, 0), "by state_file");
+        assert_eq!(seen(Event::Drained, Some(Source::StateFile), 0, 0), "by state_file");
     }
 
     #[test]

@@ -1,0 +1,241 @@
+//! Once a second one worker looks at every server and writes down what people will ask for: since when it is in its state, what
+//! happened to it, how its last quarter of an hour went.
+//!
+//! Here because nobody else sees all servers when no request comes, and because what requests do must cost them nothing. What it
+//! remembers from one look to the next lies in shared memory, so that another worker goes on where it stopped. What an event
+//! says is the core's business; changes that the API makes are noted by it and not again here.
+
+use core::sync::atomic::Ordering;
+
+use labor_core::control::Source;
+use labor_core::events::{self, Event, Events, NO_KIND, Note};
+use labor_core::history::tick;
+use labor_core::ledger::{Ledger, State};
+use labor_core::report::{self, Change};
+use labor_core::slots::{self, Record};
+use labor_core::time::{Micros, SECOND, since};
+use nginx_sys::ngx_cycle;
+
+use super::group::{Group, List};
+use super::row::Row;
+use super::text::Clock;
+use crate::ffi;
+use crate::zone::{self, View};
+
+/// A server whose state changes to and fro is told of no more often than this.
+const CALM: Micros = 5 * SECOND;
+/// Nor is the same of its speed.
+const SLOW_NEWS: Micros = 30 * SECOND;
+/// A server that nobody has seen in its list for so long was removed: lists that change under our hands are passed over.
+const REMOVED: Micros = 3 * SECOND;
+/// That the zone is full is told once in this time, as in the log.
+const FULL: Micros = 60 * SECOND;
+
+/// Looks at everything, if this worker is the one to do so.
+pub fn run(now: Micros) {
+    let Some(view) = zone::view().filter(|view| view.keeps(now)) else { return };
+    // SAFETY: the configuration is this process's own; no other reference to it is in use.
+    let Some(main) = (unsafe { ffi::cycle_conf(ngx_cycle) }) else { return };
+    let clock = Clock::read();
+    for us in &main.upstreams {
+        // SAFETY: an upstream of the running configuration; no lock is held.
+        if let Some(group) = unsafe { Group::read(*us, |_| true, false, clock) } {
+            for list in &group.lists {
+                Look { view, group: &group, list, now }.list();
+            }
+        }
+    }
+    removed(view, now);
+}
+
+/// A look at one list.
+struct Look<'a> {
+    view: View,
+    group: &'a Group,
+    list: &'a List,
+    now: Micros,
+}
+
+impl Look<'_> {
+    fn list(&self) {
+        let Some(slot) = self.list.group else { return };
+        let Some(ring) = self.view.events(slot) else { return };
+        let known = ring.kept.seen.swap(self.now, Ordering::AcqRel) != 0;
+        let configurations = self.view.configurations();
+        let before = ring.kept.configurations.swap(configurations, Ordering::AcqRel);
+        if known && before != configurations && !self.list.servers.backup {
+            let after = u32::try_from(configurations).unwrap_or(u32::MAX);
+            self.note(ring, &Note { event: Event::Reload, source: None, server: b"", before: 0, after });
+        }
+        let due = self.rows().any(|row| row.ledger.is_some_and(|l| l.history.is_due(tick(self.now))));
+        let latencies = if due { self.latencies() } else { Vec::new() };
+        let mut refused = 0_u32;
+        for (index, row) in self.rows().enumerate() {
+            match row.ledger {
+                Some(ledger) => {
+                    let latency = latencies.get(index).copied().flatten();
+                    ledger.kept.list.store(slot.saturating_add(1), Ordering::Release);
+                    self.server(ring, known, &row, ledger);
+                    self.speed(ring, &row, ledger, index);
+                    ledger.histogram.turn(self.now);
+                    if let Some([_, idle]) = latency.filter(|_| ledger.kept.told_us.load(Ordering::Acquire) == 0) {
+                        ledger.kept.told_us.store(idle.round() as u32, Ordering::Release);
+                    }
+                    if due {
+                        let us = latency.map_or(0, |[now, _]| now.round() as u32);
+                        ledger.history.note(tick(self.now), us, row.requests());
+                    }
+                }
+                None => refused = refused.saturating_add(1),
+            }
+        }
+        if refused > 0 && !self.told(ring, Event::ZoneFull, b"", FULL) {
+            let note = Note { event: Event::ZoneFull, source: None, server: b"", before: 0, after: refused };
+            self.note(ring, &note);
+        }
+    }
+
+    /// The servers of this list.
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.group.rows().filter(|row| row.servers.backup == self.list.servers.backup)
+    }
+
+    fn latencies(&self) -> Vec<Option<[f64; 2]>> {
+        report::latencies(self.view.shared(self.list.group), &self.list.members, &self.group.params, self.now)
+    }
+
+    fn note(&self, ring: &Events, note: &Note<'_>) {
+        events::note(ring, self.now, note);
+    }
+
+    /// Whether the same was told of the same server within `time`.
+    fn told(&self, ring: &Events, event: Event, server: &[u8], time: Micros) -> bool {
+        let cut = server.get(..events::ADDRESS).unwrap_or(server);
+        ring.recent().iter().any(|e| e.event == event && e.server == cut && since(e.at, self.now) < time)
+    }
+
+    /// State and parameters of one server; `known`: its list has been looked at before.
+    fn server(&self, ring: &Events, known: bool, row: &Row<'_>, ledger: &Ledger) {
+        let (now, kept, state) = (self.now, &ledger.kept, row.state());
+        ledger.observe(state, now);
+        let new = kept.seen.swap(now, Ordering::AcqRel) == 0;
+        if new {
+            kept.set_address(row.address());
+        }
+        let (told, at) = kept.told();
+        let plain = |event| Note { event, source: None, server: row.address(), before: 0, after: 0 };
+        match told {
+            None | Some(State::Removed) => {
+                if known {
+                    self.note(ring, &plain(Event::Added));
+                }
+                kept.set_told(state, now);
+                kept.weight.store(row.server.configured.weight, Ordering::Release);
+                kept.max_conns.store(limit(row), Ordering::Release);
+            }
+            Some(told) if told != state => {
+                let event = transition(told, state, row);
+                let asked = matches!(event, Some(Event::Drained | Event::Down | Event::Up));
+                if asked || since(at, now) >= CALM {
+                    let Some(event) = event else { return kept.set_told(state, now) };
+                    if !asked {
+                        self.note(ring, &reasoned(plain(event), row, ledger));
+                    } else if !self.told(ring, event, row.address(), CALM) {
+                        let source = Some(row.control().state_source());
+                        self.note(ring, &Note { source, ..plain(event) });
+                    }
+                    kept.set_told(state, now);
+                }
+            }
+            Some(_) => {}
+        }
+        let source = Some(Source::Configuration);
+        let weight = row.server.configured.weight;
+        let before = kept.weight.swap(weight, Ordering::AcqRel);
+        if before != weight {
+            self.note(ring, &Note { source, before, after: weight, ..plain(Event::Weight) });
+        }
+        let before = kept.max_conns.swap(limit(row), Ordering::AcqRel);
+        if before != limit(row) {
+            self.note(ring, &Note { source, before, after: limit(row), ..plain(Event::MaxConns) });
+        }
+    }
+
+    /// Whether it became slower or faster.
+    fn speed(&self, ring: &Events, row: &Row<'_>, ledger: &Ledger, index: usize) {
+        let Some((peer, kept)) = row.peer.map(|peer| (peer, &ledger.kept)) else { return };
+        let word = peer.last_change.load(Ordering::Relaxed);
+        if kept.change.swap(word, Ordering::AcqRel) == word {
+            return;
+        }
+        let event = match Change::last(peer) {
+            Some((Change::Slower, _)) => Event::Slower,
+            Some((Change::Faster, _)) => Event::Faster,
+            _ => return,
+        };
+        let idle = self.latencies().get(index).copied().flatten().map_or(0, |[_, idle]| idle.round() as u32);
+        let before = kept.told_us.swap(idle, Ordering::AcqRel);
+        if self.told(ring, event, row.address(), SLOW_NEWS) {
+            return;
+        }
+        // The change is known before the curve shows all of it: figures that would say the opposite are left out.
+        let fits = if event == Event::Slower { before < idle } else { before > idle };
+        let (before, after) = if fits { (before, idle) } else { (0, 0) };
+        self.note(ring, &Note { event, source: None, server: row.address(), before, after });
+    }
+}
+
+/// The limit of connections that is configured.
+fn limit(row: &Row<'_>) -> u32 {
+    u32::try_from(row.server.configured.max_conns).unwrap_or(u32::MAX)
+}
+
+/// What is to be told when a server was in state `from` and is in `to`.
+fn transition(from: State, to: State, row: &Row<'_>) -> Option<Event> {
+    match (from, to) {
+        (_, State::Drain) => Some(Event::Drained),
+        (_, State::Down) => Some(Event::Down),
+        (State::Drain | State::Down, _) => Some(Event::Up),
+        (_, State::Unavail) => Some(Event::Unavail),
+        (_, State::Lowered) if row.peer.is_some_and(report::is_failing) => Some(Event::Lowered),
+        (_, State::Lowered) => Some(Event::Silent),
+        (State::Lowered | State::Unavail, State::Up | State::Full) => Some(Event::Recovered),
+        _ => None,
+    }
+}
+
+/// With the kind of failure and its level.
+fn reasoned<'a>(note: Note<'a>, row: &Row<'_>, ledger: &Ledger) -> Note<'a> {
+    if note.event != Event::Lowered {
+        return note;
+    }
+    let before = ledger.last_failure().map_or(NO_KIND, |kind| kind as u32);
+    let level = row.peer.map_or(0.0, labor_core::Peer::failure_level);
+    Note { before, after: (level * 1000.0).round() as u32, ..note }
+}
+
+/// Tells of servers that are in their list no more.
+fn removed(view: View, now: Micros) {
+    let map = view.map();
+    for (peer, ledger) in map.peers.iter().zip(map.ledgers) {
+        let key = peer.key().load(Ordering::Acquire);
+        let list = ledger.kept.list.load(Ordering::Acquire);
+        if key == 0 || key == slots::EMPTYING || list == 0 || !ledger.is_of(peer.generation.load(Ordering::Acquire)) {
+            continue;
+        }
+        if since(ledger.kept.seen.load(Ordering::Acquire), now) < REMOVED {
+            continue;
+        }
+        let (told, _) = ledger.kept.told();
+        if told.is_none_or(|told| told == State::Removed) {
+            continue;
+        }
+        ledger.observe(State::Removed, now);
+        ledger.kept.set_told(State::Removed, now);
+        let address = ledger.kept.address();
+        if let Some(ring) = list.checked_sub(1).and_then(|slot| view.events(slot)) {
+            let note = Note { event: Event::Removed, source: None, server: &address, before: 0, after: 0 };
+            events::note(ring, now, &note);
+        }
+    }
+}
