@@ -1,5 +1,7 @@
 //! Many runs side by side: all policies on the same scenarios and seeds, and what follows from them.
 
+mod table;
+
 use crate::policy::Kind;
 use crate::stats::{Ratio, Summary, paired};
 use crate::{Scenario, run};
@@ -12,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Sheet<'a> {
     /// The scenario.
     pub scenario: &'a Scenario,
+    /// The seeds.
+    pub seeds: Vec<u64>,
     /// Policies with their runs.
     pub rows: Vec<(Kind, Vec<Summary>)>,
 }
@@ -32,10 +36,11 @@ pub fn compare<'a>(
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len()) {
             scope.spawn(|| {
-                while let Some(&(s, kind, seed)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&(s, kind, seed)) = jobs.get(at) else { break };
                     let summary = run(&scenarios[s], kind, seed);
-                    let at = jobs.iter().position(|&j| j == (s, kind, seed));
-                    if let (Ok(mut results), Some(at)) = (results.lock(), at) {
+                    if let Ok(mut results) = results.lock() {
                         results[at] = Some(summary);
                     }
                     progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
@@ -48,6 +53,7 @@ pub fn compare<'a>(
         .iter()
         .map(|scenario| Sheet {
             scenario,
+            seeds: seeds.to_vec(),
             rows: kinds.iter().map(|&k| (k, results.by_ref().take(seeds.len()).collect())).collect(),
         })
         .collect()
@@ -87,60 +93,56 @@ impl Sheet<'_> {
         (!ours.is_empty() && !theirs.is_empty()).then(|| paired(&ours, &theirs))
     }
 
+    /// How far the mean of a policy is above the oracle's, as a share of it; `None` without an oracle.
+    pub fn regret(&self, kind: Kind) -> Option<f64> {
+        let oracle = average(&self.figures(Kind::Oracle, MEAN));
+        (oracle > 0.0).then(|| average(&self.figures(kind, MEAN)) / oracle - 1.0)
+    }
+
     /// Share of the requests that the servers with the smallest idle latency got.
-    fn fastest(&self, summary: &Summary) -> f64 {
-        let idle = |i: usize| self.scenario.server[i].service_ms + self.scenario.server[i].net_ms;
-        let n = self.scenario.server.len();
-        let least = (0..n).map(idle).fold(f64::INFINITY, f64::min);
-        (0..n).filter(|&i| idle(i) <= least).map(|i| summary.share(i)).sum()
+    pub fn fastest(&self, summary: &Summary) -> f64 {
+        let fastest = self.scenario.fastest();
+        (0..fastest.len()).filter(|&i| fastest[i]).map(|i| summary.share(i)).sum()
     }
 
-    /// The table as text.
-    pub fn table(&self) -> String {
-        let mut out = format!("\n{}  ({} seeds)\n", self.scenario.name, self.rows.first().map_or(0, |r| r.1.len()));
-        let watch = self.scenario.watch.map_or("", |_| "   w.share   w.err%   w.mean");
-        let _ = writeln!(out, "  policy           mean       p99     p99.9  err%   fastest%  >10·med%{watch}");
-        for (kind, runs) in &self.rows {
-            let of = |figure: &dyn Fn(&Summary) -> f64| average(&runs.iter().map(figure).collect::<Vec<_>>());
-            let _ = write!(
-                out,
-                "  {:<12} {:>9} {:>9} {:>9} {:>5.2} {:>9.1} {:>9.3}",
-                kind.name(),
-                short(of(&MEAN)),
-                short(of(&P99)),
-                short(of(&|s| s.p999)),
-                of(&Summary::errors),
-                100.0 * of(&|s| self.fastest(s)),
-                100.0 * of(&SLOW),
-            );
-            if self.scenario.watch.is_some() {
-                let (share, errors) = (100.0 * of(&|s| s.watch.share()), 100.0 * of(&|s| s.watch.errors()));
-                let _ = write!(out, " {share:>9.2} {errors:>8.2} {:>8}", short(of(&|s| s.watch.mean())));
-            }
-            out.push('\n');
-        }
-        out + &self.verdict()
-    }
+    /// The first line of what [`Sheet::csv`] writes.
+    pub const CSV_HEAD: &'static str = "scenario,policy,seed,requests,mean_ms,p50_ms,p99_ms,p999_ms,errors_pct,slow_pct,\
+                                        fastest_pct,found_attempts,changes_per_minute,regret_pct,watch_share_pct,\
+                                        watch_errors_pct,watch_mean_ms,shares_pct\n";
 
-    /// How we stand against the best peer and the oracle.
-    fn verdict(&self) -> String {
+    /// One line per policy and seed. Missing figures are empty; shares are separated by blanks.
+    pub fn csv(&self) -> String {
         let mut out = String::new();
-        for (what, figure) in [("mean", MEAN), ("p99", P99)] {
-            let Some(best) = self.best_peer(figure) else { continue };
-            let Some(ratio) = self.ratio(best, figure) else { continue };
-            let worse = if ratio.low > 1.02 { "  WORSE" } else { "" };
-            let _ = write!(
-                out,
-                "  labor / best peer, {what}: {:.3} [{:.3}, {:.3}] of {}{worse}",
-                ratio.mean,
-                ratio.low,
-                ratio.high,
-                best.name()
-            );
-            if let Some(oracle) = self.ratio(Kind::Oracle, figure) {
-                let _ = write!(out, ";  / oracle: {:.3}", oracle.mean);
+        let oracle = self.figures(Kind::Oracle, MEAN);
+        for (kind, runs) in &self.rows {
+            for (at, s) in runs.iter().enumerate() {
+                let regret = oracle.get(at).map(|o| format!("{:.3}", 100.0 * (s.mean / o - 1.0)));
+                let shares: Vec<_> = (0..s.counts.len()).map(|i| format!("{:.3}", 100.0 * s.share(i))).collect();
+                let watch = self.scenario.watch.map(|_| {
+                    let (share, errors) = (100.0 * s.watch.share(), 100.0 * s.watch.errors());
+                    format!("{share:.4},{errors:.4},{:.5}", s.watch.mean())
+                });
+                let _ = writeln!(
+                    out,
+                    "{},{},{},{},{:.5},{:.5},{:.5},{:.5},{:.4},{:.4},{:.3},{},{},{},{},{}",
+                    self.scenario.name,
+                    kind.name(),
+                    self.seeds.get(at).copied().unwrap_or_default(),
+                    s.sent,
+                    s.mean,
+                    s.p50,
+                    s.p99,
+                    s.p999,
+                    s.errors(),
+                    100.0 * s.slow,
+                    100.0 * self.fastest(s),
+                    s.found.map(|n| n.to_string()).unwrap_or_default(),
+                    s.changes.map(|n| format!("{n:.3}")).unwrap_or_default(),
+                    regret.unwrap_or_default(),
+                    watch.unwrap_or_else(|| ",,".into()),
+                    shares.join(" "),
+                );
             }
-            out.push('\n');
         }
         out
     }
@@ -154,8 +156,8 @@ pub fn average(values: &[f64]) -> f64 {
 /// Three significant digits.
 pub fn short(x: f64) -> String {
     match x {
-        x if x >= 100.0 => format!("{x:.0}"),
-        x if x >= 10.0 => format!("{x:.1}"),
+        x if x >= 99.95 => format!("{x:.0}"),
+        x if x >= 9.995 => format!("{x:.1}"),
         x => format!("{x:.2}"),
     }
 }
@@ -164,17 +166,31 @@ pub fn short(x: f64) -> String {
 mod tests {
     use super::*;
 
+    const TEXT: &str = "about='x'\nrate=500\nduration=2\n[[server]]\nservice_ms=2\nconcurrency=2\n\
+                        [[server]]\nservice_ms=5\nconcurrency=2\n";
+    const KINDS: [Kind; 3] = [Kind::LeastConn, Kind::Labor, Kind::Oracle];
+
     #[test]
     fn the_sheet_holds_what_single_runs_give() {
-        let text = "about='x'\nrate=500\nduration=2\n[[server]]\ncount=2\nservice_ms=2\nconcurrency=2\n";
-        let scenarios = [Scenario::parse(text).unwrap()];
-        let kinds = [Kind::LeastConn, Kind::Labor, Kind::Oracle];
-        let sheets = compare(&scenarios, &kinds, &[1, 2], &|_, _| {});
+        let scenarios = [Scenario::parse(TEXT).unwrap()];
+        let sheets = compare(&scenarios, &KINDS, &[1, 2], &|_, _| {});
         for (kind, runs) in &sheets[0].rows {
             let means: Vec<_> = [1, 2].map(|seed| run(&scenarios[0], *kind, seed).mean).to_vec();
             assert_eq!(runs.iter().map(MEAN).collect::<Vec<_>>(), means);
         }
         assert_eq!(sheets[0].best_peer(MEAN), Some(Kind::LeastConn));
         assert!(sheets[0].table().contains("labor / best peer, p99"));
+        assert_eq!(sheets[0].regret(Kind::Oracle), Some(0.0));
+    }
+
+    #[test]
+    fn the_same_seeds_give_the_same_bytes() {
+        let scenarios = [Scenario::parse(TEXT).unwrap()];
+        let csv = || compare(&scenarios, &Kind::ALL, &[1, 2], &|_, _| {})[0].csv();
+        let first = csv();
+        assert_eq!(first, csv());
+        assert_eq!(first.lines().count(), 2 * Kind::ALL.len());
+        let columns = Sheet::CSV_HEAD.split(',').count();
+        assert!(first.lines().all(|line| line.split(',').count() == columns), "{first}");
     }
 }

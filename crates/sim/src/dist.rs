@@ -1,9 +1,11 @@
 //! Distributions of service times, all with mean 1: the server's own mean scales them.
 
 use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How the work of requests varies. Every variant has mean 1.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Dist {
     /// Always the mean.
@@ -28,24 +30,67 @@ pub enum Dist {
         /// Shape, > 1 (the mean exists).
         alpha: f64,
     },
+    /// Drawn from measured values.
+    Trace {
+        /// One value a line, in any unit; relative paths start at the scenario's directory.
+        #[serde(default)]
+        file: PathBuf,
+        /// The values over their mean.
+        #[serde(skip)]
+        values: Arc<[f32]>,
+    },
 }
 
 impl Dist {
+    /// Measured values; nothing but positive ones may be in them.
+    pub fn measured(values: &[f64]) -> Self {
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        Self::Trace { file: PathBuf::new(), values: values.iter().map(|v| (v / mean) as f32).collect() }
+    }
+
+    /// Reads what the distribution has in a file beside `directory`'s scenario.
+    ///
+    /// # Errors
+    /// When the file cannot be read or a line of it is no positive number.
+    pub fn load(&mut self, directory: &Path) -> Result<(), String> {
+        let Self::Trace { file, values } = self else { return Ok(()) };
+        if !values.is_empty() {
+            return Ok(());
+        }
+        let path = directory.join(&*file);
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let mut all = Vec::new();
+        for (n, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#')) {
+            match line.trim().parse::<f64>() {
+                Ok(value) if value.is_finite() && value > 0.0 => all.push(value),
+                _ => return Err(format!("{}:{}: '{line}' is no number above 0", path.display(), n + 1)),
+            }
+        }
+        if all.is_empty() {
+            return Err(format!("{}: holds no value", path.display()));
+        }
+        if let Self::Trace { values: read, .. } = Self::measured(&all) {
+            *values = read;
+        }
+        Ok(())
+    }
+
     /// The value that two uniform numbers in [0, 1) stand for.
     pub fn value(&self, u: f64, v: f64) -> f64 {
-        match *self {
+        match self {
             Self::Const => 1.0,
             Self::Exp => -(1.0 - u).ln(),
-            Self::LogNormal { sigma } => {
+            &Self::LogNormal { sigma } => {
                 // Box–Muller.
                 let normal = (-2.0 * (1.0 - u).ln()).sqrt() * (core::f64::consts::TAU * v).cos();
                 (sigma * normal - sigma * sigma / 2.0).exp()
             }
-            Self::Bimodal { share, factor } => {
+            &Self::Bimodal { share, factor } => {
                 let short = 1.0 / (1.0 - share + share * factor);
                 if u < share { short * factor } else { short }
             }
-            Self::Pareto { alpha } => (1.0 - u).powf(-1.0 / alpha) * (alpha - 1.0) / alpha,
+            &Self::Pareto { alpha } => (1.0 - u).powf(-1.0 / alpha) * (alpha - 1.0) / alpha,
+            Self::Trace { values, .. } => values.get((u * values.len() as f64) as usize).map_or(1.0, |&v| f64::from(v)),
         }
     }
 
@@ -75,6 +120,7 @@ mod tests {
             Dist::LogNormal { sigma: 0.6 },
             Dist::Bimodal { share: 0.08, factor: 37.0 },
             Dist::Pareto { alpha: 3.0 },
+            Dist::measured(&[1.0, 2.0, 40.0]),
         ];
         for dist in kinds {
             let mut rng = Rng::new(7);

@@ -7,11 +7,13 @@
 pub mod compare;
 pub mod dist;
 pub mod engine;
+pub mod plot;
 pub mod policy;
 pub mod queue;
 pub mod random;
 pub mod scenario;
 pub mod server;
+pub mod shipped;
 pub mod stats;
 
 pub use engine::run;

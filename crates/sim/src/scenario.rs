@@ -1,8 +1,12 @@
-//! Scenarios as data: what a TOML file says, checked.
+//! Scenarios as data: what a TOML file may say. Whether it makes sense is checked in `check`.
 
+mod check;
+
+use crate::Nanos;
 use crate::dist::Dist;
 use serde::Deserialize;
 use std::path::Path;
+use std::sync::Arc;
 
 /// One scenario.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,11 +39,21 @@ pub struct Scenario {
     /// Share of requests with a safe method.
     #[serde(default = "whole")]
     pub safe: f64,
-    /// Seconds after which a request without an answer has failed.
+    /// Servers that a request is sent to at most: above 1 a failed attempt goes on to the next one (`proxy_next_upstream`).
+    #[serde(default = "one")]
+    pub tries: u32,
+    /// Seconds after which an attempt without an answer has failed.
     #[serde(default = "minute")]
     pub timeout: f64,
+    /// Requests that become long sessions.
+    pub session: Option<Session>,
     /// A server and a time to look at more closely.
     pub watch: Option<Watch>,
+    /// The server that is to be found, and from when on: the fastest one from the start when absent.
+    pub find: Option<Watch>,
+    /// When requests arrive, instead of a Poisson stream; and where each was sent, for a replay.
+    #[serde(skip)]
+    pub arrivals: Arc<[(Nanos, u32)]>,
     /// The servers.
     pub server: Vec<ServerSpec>,
 }
@@ -54,6 +68,16 @@ pub struct Watch {
     pub from: f64,
     /// Until this second; the end when absent.
     pub until: Option<f64>,
+}
+
+/// Requests that stay open after their answer, as WebSockets do: they take no place at the server any more.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    /// Share of the requests, 0–1.
+    pub share: f64,
+    /// Mean length after the answer (exponential), seconds.
+    pub lasts: f64,
 }
 
 /// One server, or several equal ones.
@@ -80,6 +104,8 @@ pub struct ServerSpec {
     /// Second at which it joins the list.
     #[serde(default)]
     pub join: f64,
+    /// Second at which it leaves the list; what it has been sent it still answers.
+    pub leave: Option<f64>,
     /// With `count` above 1: seconds by which the events of each come later than its predecessor's.
     #[serde(default)]
     pub stagger: f64,
@@ -111,7 +137,10 @@ pub enum Effect {
         /// > 0; below 1 is faster.
         factor: f64,
     },
-    /// A `share` of arriving requests is answered with an error after `after_ms`, taking no place.
+    /// Nothing moves; what is under way goes on afterwards.
+    Pause,
+    /// A `share` of arriving requests is answered with an error after `after_ms`, taking no place: 1 is fast failure, less is
+    /// a flaky server.
     Fail {
         /// 0–1.
         share: f64,
@@ -119,8 +148,39 @@ pub enum Effect {
         #[serde(default)]
         after_ms: f64,
     },
-    /// Arriving requests are never answered.
+    /// Arriving requests are never answered: a black hole.
     Hang,
+    /// The next `requests` answers take `factor` times as long: empty caches, code not compiled yet.
+    Cold {
+        /// How many.
+        requests: u32,
+        /// How much slower they are.
+        factor: f64,
+    },
+    /// Somebody else uses the machine in bursts: while a burst lasts everything takes `factor` times as long.
+    Antagonist {
+        /// How much slower.
+        factor: f64,
+        /// Share of the time that bursts take, 0–1.
+        share: f64,
+        /// Mean length of a burst (exponential).
+        burst_ms: f64,
+    },
+}
+
+impl Effect {
+    /// A word for plots.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Slow { factor } if *factor < 1.0 => "faster",
+            Self::Slow { .. } => "slow",
+            Self::Pause => "pause",
+            Self::Fail { .. } => "fails",
+            Self::Hang => "hangs",
+            Self::Cold { .. } => "cold",
+            Self::Antagonist { .. } => "antagonist",
+        }
+    }
 }
 
 impl Default for ServerSpec {
@@ -134,9 +194,17 @@ impl Default for ServerSpec {
             weight: 1,
             own: None,
             join: 0.0,
+            leave: None,
             stagger: 0.0,
             event: Vec::new(),
         }
+    }
+}
+
+impl ServerSpec {
+    /// What an answer of the idle server takes on average, ms.
+    pub fn idle_ms(&self) -> f64 {
+        self.service_ms + self.net_ms
     }
 }
 
@@ -159,7 +227,8 @@ impl Scenario {
     /// When the file cannot be read, is no scenario or holds values out of range: a sentence that names file and value.
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let mut scenario = Self::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let mut scenario = Self::within(&text, directory).map_err(|e| format!("{}: {e}", path.display()))?;
         if scenario.name.is_empty() {
             scenario.name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         }
@@ -171,11 +240,22 @@ impl Scenario {
     /// # Errors
     /// When it is no scenario or holds values out of range: a sentence that says which.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Self::within(text, Path::new("."))
+    }
+
+    /// The same; what the text calls a file is looked for in `directory`.
+    fn within(text: &str, directory: &Path) -> Result<Self, String> {
         let mut scenario: Self = toml::from_str(text).map_err(|e| e.to_string())?;
+        scenario.service.load(directory)?;
+        for own in scenario.server.iter_mut().filter_map(|s| s.own.as_mut()) {
+            own.load(directory)?;
+        }
         scenario.check()?;
-        scenario.server = scenario.server.iter().flat_map(expand).collect();
-        if scenario.watch.is_some_and(|w| w.server >= scenario.server.len()) {
-            return Err("watch.server: there is no such server".into());
+        scenario.server = scenario.server.iter().flat_map(check::expand).collect();
+        for (what, window) in [("watch", scenario.watch), ("find", scenario.find)] {
+            if window.is_some_and(|w| w.server >= scenario.server.len()) {
+                return Err(format!("{what}.server: there is no such server; the first one is 0"));
+            }
         }
         Ok(scenario)
     }
@@ -187,97 +267,9 @@ impl Scenario {
         self
     }
 
-    fn check(&self) -> Result<(), String> {
-        let positive = |name: &str, x: f64| {
-            if x.is_finite() && x > 0.0 { Ok(()) } else { Err(format!("{name} must be above 0, is {x}")) }
-        };
-        positive("rate", self.rate)?;
-        positive("duration", self.duration)?;
-        positive("timeout", self.timeout)?;
-        if !(0.0..self.duration).contains(&self.warmup) {
-            return Err("warmup must be shorter than duration".into());
-        }
-        if self.server.is_empty() || self.balancers == 0 || self.workers == 0 {
-            return Err("needs servers, balancers and workers".into());
-        }
-        if !(0.0..=1.0).contains(&self.safe) {
-            return Err("safe must be in 0–1".into());
-        }
-        for server in &self.server {
-            positive("service_ms", server.service_ms)?;
-            if server.concurrency == 0 || server.count == 0 || server.net_ms.is_nan() || server.net_ms < 0.0 {
-                return Err("concurrency and count must be at least 1, net_ms at least 0".into());
-            }
-            for event in &server.event {
-                match event.effect {
-                    Effect::Slow { factor } => positive("factor", factor)?,
-                    Effect::Fail { share, .. } if !(0.0..=1.0).contains(&share) => {
-                        return Err("share must be in 0–1".into());
-                    }
-                    _ => {}
-                }
-                if let Some(every) = event.every {
-                    positive("every", every)?;
-                }
-            }
-        }
-        let dists = self.server.iter().filter_map(|s| s.own).chain([self.service]);
-        dists.into_iter().find_map(|d| d.fault()).map_or(Ok(()), |fault| Err(fault.into()))
-    }
-}
-
-/// The servers that a specification with a count stands for.
-fn expand(spec: &ServerSpec) -> Vec<ServerSpec> {
-    (0..spec.count)
-        .map(|i| {
-            let mut server = ServerSpec { count: 1, service_to_ms: None, ..spec.clone() };
-            if let Some(to) = spec.service_to_ms {
-                server.service_ms += (to - spec.service_ms) * f64::from(i) / f64::from((spec.count - 1).max(1));
-            }
-            for event in &mut server.event {
-                event.at += spec.stagger * f64::from(i);
-            }
-            server
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: &str =
-        "about='x'\nrate=10\nduration=5\n[[server]]\ncount=3\nservice_ms=5\nservice_to_ms=15\nconcurrency=2\n";
-
-    #[test]
-    fn counts_expand_evenly() {
-        let scenario = Scenario::parse(GOOD).unwrap();
-        let means: Vec<_> = scenario.server.iter().map(|s| s.service_ms).collect();
-        assert_eq!(means, [5.0, 10.0, 15.0]);
-    }
-
-    #[test]
-    fn faults_are_named() {
-        for (bad, word) in [
-            (GOOD.replace("rate=10", "rate=0"), "rate"),
-            (GOOD.replace("rate=10", "rate=10\nwarmup=9"), "warmup"),
-            (GOOD.replace("rate=10", "rate=10\nspeed=9"), "speed"),
-            (GOOD.replace("concurrency=2", "concurrency=0"), "concurrency"),
-        ] {
-            let error = Scenario::parse(&bad).unwrap_err();
-            assert!(error.contains(word), "{error}");
-        }
-    }
-
-    #[test]
-    fn every_shipped_scenario_is_valid() {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-        let mut seen = 0;
-        for entry in std::fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            Scenario::load(&path).unwrap_or_else(|e| panic!("{e}"));
-            seen += 1;
-        }
-        assert!(seen >= 20, "{seen}");
+    /// The servers that answer soonest when idle: everybody when there is no difference.
+    pub fn fastest(&self) -> Vec<bool> {
+        let least = self.server.iter().map(ServerSpec::idle_ms).fold(f64::INFINITY, f64::min);
+        self.server.iter().map(|s| s.idle_ms() <= least).collect()
     }
 }

@@ -1,6 +1,10 @@
 //! What a run is judged by, and the statistics of paired comparisons.
 
+mod recorder;
+
+use crate::policy::Curve;
 use crate::server::End;
+pub use recorder::{FOUND, Recorder, Slice, Timeline};
 
 /// The watched window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +57,7 @@ pub struct Summary {
     pub refused: u64,
     /// Failed after the warm-up.
     pub failed: u64,
-    /// Requests per server after the warm-up.
+    /// Requests per server after the warm-up, by the server that ended them.
     pub counts: Vec<u64>,
     /// Mean.
     pub mean: f64,
@@ -65,40 +69,22 @@ pub struct Summary {
     pub p999: f64,
     /// Share of requests above ten times the median.
     pub slow: f64,
+    /// Attempts until the server that is to be found first got half of [`FOUND`] in a row; `None` when it never did, or when
+    /// there is nothing to find.
+    pub found: Option<u64>,
+    /// How often the policy's opinion of a server changed, a minute; `None` for policies that do not say.
+    pub changes: Option<f64>,
     /// The watched window.
     pub watch: Window,
     /// Picks of each server by reason, of the first balancer: (server, reason, count).
     pub reasons: Vec<(usize, &'static str, u64)>,
-    latencies: Vec<f32>,
+    /// The first balancer's learned curves.
+    pub curves: Vec<Curve>,
+    /// How things went over time, when that was asked for.
+    pub timeline: Timeline,
 }
 
 impl Summary {
-    /// Of a run over `servers` servers.
-    pub fn new(servers: usize) -> Self {
-        Self { counts: vec![0; servers], ..Self::default() }
-    }
-
-    /// Books a request's fate.
-    pub fn book(&mut self, server: usize, millis: f32, end: End) {
-        self.counts[server] += 1;
-        if end == End::Pass {
-            self.latencies.push(millis);
-        } else {
-            self.failed += 1;
-        }
-    }
-
-    /// Computes the figures and lets the single latencies go.
-    pub fn close(&mut self) {
-        let mut all = std::mem::take(&mut self.latencies);
-        self.mean = all.iter().map(|&x| f64::from(x)).sum::<f64>() / all.len().max(1) as f64;
-        self.p50 = quantile(&mut all, 0.5);
-        self.p99 = quantile(&mut all, 0.99);
-        self.p999 = quantile(&mut all, 0.999);
-        let limit = (10.0 * self.p50) as f32;
-        self.slow = all.iter().filter(|&&x| x > limit).count() as f64 / all.len().max(1) as f64;
-    }
-
     /// Share of failures, in per cent, refused requests included.
     pub fn errors(&self) -> f64 {
         let all = self.counts.iter().sum::<u64>() + self.refused;
@@ -112,7 +98,7 @@ impl Summary {
 }
 
 /// The `q` quantile (nearest rank); reorders `values`. 0 when there are none.
-fn quantile(values: &mut [f32], q: f64) -> f64 {
+pub fn quantile(values: &mut [f32], q: f64) -> f64 {
     if values.is_empty() {
         return 0.0;
     }
@@ -155,12 +141,14 @@ mod tests {
 
     #[test]
     fn figures_of_a_known_sample() {
-        let mut summary = Summary::new(1);
+        let text = "about='x'\nrate=1\nduration=5\n[[server]]\nservice_ms=5\nconcurrency=1\n";
+        let scenario = crate::Scenario::parse(text).unwrap();
+        let mut recorder = Recorder::new(&scenario);
         for i in 1..=1000 {
-            summary.book(0, i as f32, End::Pass);
+            recorder.book(0, 0, i * 1_000_000, End::Pass);
         }
-        summary.book(0, 0.0, End::Status);
-        summary.close();
+        recorder.book(0, 0, 1, End::Status);
+        let summary = recorder.close(&[], &scenario);
         assert_eq!((summary.mean, summary.p50, summary.p99, summary.p999), (500.5, 500.0, 990.0, 999.0));
         assert!((summary.errors() - 100.0 / 1001.0).abs() < 1e-9);
         assert_eq!(summary.slow, 0.0);

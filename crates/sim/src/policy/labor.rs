@@ -1,9 +1,10 @@
 //! The production core, called as the module calls it: pick, begin, header, finish, settle.
 
-use super::{Done, Policy, Query};
+use super::{Curve, Done, Policy, Query};
 use crate::Nanos;
 use crate::server::End;
 use crate::stream;
+use labor_core::report::{Explanation, explain};
 use labor_core::sync::Ordering;
 use labor_core::{
     Attempt, Balancer, Candidate, Cell, Failure, Fit, Group, Member, Outcome, Params, Peer, Reason, Request, Shared,
@@ -27,6 +28,11 @@ pub struct Labor {
     candidates: Vec<Candidate>,
     /// Attempts under way, by request.
     attempts: Vec<Option<Attempt>>,
+    /// The last change that was told of each server, and how many there were.
+    told: Vec<u64>,
+    changes: u64,
+    /// Latest time seen, µs.
+    now: u64,
 }
 
 fn micros(at: Nanos) -> u64 {
@@ -48,6 +54,9 @@ impl Labor {
             servers: Vec::new(),
             candidates: Vec::new(),
             attempts: Vec::new(),
+            told: vec![0; n],
+            changes: 0,
+            now: EPOCH,
         }
     }
 }
@@ -66,11 +75,21 @@ impl Policy for Labor {
     fn pick(&mut self, query: &Query<'_>) -> Option<usize> {
         let now = micros(query.now);
         let shared = Shared { group: &self.group, peers: &self.peers, cells: &self.cells[query.worker] };
-        let request = Request { first: true, safe: query.safe, backup: false };
+        let request = Request { first: query.first, safe: query.safe, backup: false };
+        let tried = |index: usize| query.tried.iter().any(|&t| self.servers.get(index) == Some(&(t as usize)));
+        if !query.tried.is_empty() {
+            let fits = self.candidates.iter_mut().enumerate();
+            fits.filter(|(i, _)| tried(*i)).for_each(|(_, c)| c.fit = Fit::Unfit);
+        }
         let worker = &mut self.workers[query.worker];
         let choice = worker
             .pick(shared, &self.candidates, request, now)
-            .or_else(|| worker.least_bad(shared, &self.candidates, now))?;
+            .or_else(|| worker.least_bad(shared, &self.candidates, now));
+        if !query.tried.is_empty() {
+            self.candidates.iter_mut().for_each(|c| c.fit = Fit::Usable);
+        }
+        let choice = choice?;
+        self.now = now;
         let attempt = Attempt::begin(shared, &choice, now);
         let id = query.id as usize;
         if self.attempts.len() <= id {
@@ -78,6 +97,13 @@ impl Policy for Labor {
         }
         self.attempts[id] = Some(attempt);
         self.servers.get(choice.index).copied()
+    }
+
+    fn header(&mut self, done: &Done) {
+        let Some(attempt) = self.attempts.get_mut(done.id as usize).and_then(Option::as_mut) else { return };
+        let shared = Shared { group: &self.group, peers: &self.peers, cells: &self.cells[done.worker] };
+        // A session becomes a tunnel, as an upgraded connection does.
+        attempt.header(shared, &self.params, 101, true, micros(done.now));
     }
 
     fn done(&mut self, done: &Done) {
@@ -95,6 +121,24 @@ impl Policy for Labor {
         }
         let receipt = attempt.finish(shared, &self.params, outcome, now);
         self.workers[done.worker].settle(shared, &receipt);
+        let (told, last) = (&mut self.told[done.server], self.peers[done.server].last_change.load(Ordering::Relaxed));
+        self.changes += u64::from(*told != last);
+        *told = last;
+    }
+
+    fn changes(&self) -> Option<u64> {
+        Some(self.changes)
+    }
+
+    fn curves(&self) -> Vec<Curve> {
+        let Some((worker, cells)) = self.workers.first().zip(self.cells.first()) else { return Vec::new() };
+        let shared = Shared { group: &self.group, peers: &self.peers, cells };
+        let all = explain(shared, worker.members(), &self.params, self.now);
+        let curve = |(e, &server): (&Explanation, &usize)| Curve {
+            server,
+            points: e.curve.iter().map(|p| (p.in_flight, p.latency_us / 1000.0, p.evidence)).collect(),
+        };
+        all.iter().zip(&self.servers).map(curve).collect()
     }
 
     fn reasons(&self) -> Vec<(usize, &'static str, u64)> {

@@ -2,7 +2,7 @@
 //!
 //! Two random choices, as the originals do, or over all servers, which no original does and which is the strongest peer.
 
-use super::{Done, Policy, Query};
+use super::{Done, Policy, Query, any_of};
 use crate::{MILLI, Nanos, SECOND};
 use labor_core::rng::Rng;
 
@@ -52,21 +52,14 @@ impl PeakEwma {
         Self { peers: vec![Estimate { cost: INITIAL, at: 0, pending: 0 }; n], two, rng: Rng::new(seed), start: 0 }
     }
 
-    fn draw(&mut self, eligible: impl Fn(usize) -> bool) -> Option<usize> {
-        let n = (0..self.peers.len()).filter(|&i| eligible(i)).count();
-        let nth = (self.rng.unit() * n as f64) as usize;
-        (0..self.peers.len()).filter(|&i| eligible(i)).nth(nth)
-    }
-
     fn choose(&mut self, query: &Query<'_>) -> Option<usize> {
-        let present = query.present;
+        let (present, n) = (query.present, self.peers.len());
         if self.two {
-            let first = self.draw(|i| present[i])?;
-            let Some(second) = self.draw(|i| present[i] && i != first) else { return Some(first) };
+            let first = any_of(n, &mut self.rng, |i| present[i])?;
+            let Some(second) = any_of(n, &mut self.rng, |i| present[i] && i != first) else { return Some(first) };
             let (a, b) = (self.peers[first].load(query.now), self.peers[second].load(query.now));
             return Some(if b < a { second } else { first });
         }
-        let n = self.peers.len();
         self.start = (self.start + 1) % n;
         let mut best = None::<(usize, f64)>;
         for i in (self.start..n).chain(0..self.start).filter(|&i| present[i]) {
