@@ -126,7 +126,7 @@ impl Sheet<'_> {
                     out,
                     "{},{},{},{},{:.5},{:.5},{:.5},{:.5},{:.4},{:.4},{:.3},{},{},{},{},{}",
                     self.scenario.name,
-                    kind.name(),
+                    kind.name().trim_end_matches('*'),
                     self.seeds.get(at).copied().unwrap_or_default(),
                     s.sent,
                     s.mean,

@@ -1,5 +1,6 @@
 //! One run: arrivals, picks, answers, in the order of simulated time.
 
+use crate::arrivals::Arrivals;
 use crate::policy::{Done, Kind, Policy, Query, Truth};
 use crate::queue::Queue;
 use crate::scenario::{Scenario, Session};
@@ -67,7 +68,7 @@ pub fn run(scenario: &Scenario, kind: Kind, seed: u64) -> Summary {
 pub fn run_with(scenario: &Scenario, kind: Kind, seed: u64, recorder: Recorder) -> Summary {
     let mut run = Run::new(scenario, kind, seed, recorder);
     let draws = |n| Rng::new(stream(seed, n));
-    let mut arrivals = Arrivals { rng: draws(1), burst: scenario.burst, clock: 0.0, next: 0 };
+    let mut arrivals = Arrivals::new(scenario, draws(1));
     let mut draws = Draws { sizes: draws(2), places: draws(3), sessions: draws(4) };
     let end = (scenario.duration * SECOND) as Nanos;
     while let Some((now, sent_to)) = arrivals.next(scenario).filter(|a| a.0 < end) {
@@ -78,31 +79,6 @@ pub fn run_with(scenario: &Scenario, kind: Kind, seed: u64, recorder: Recorder) 
     run.answers(Nanos::MAX);
     let Run { recorder, policies, .. } = run;
     recorder.close(&policies, scenario)
-}
-
-/// When requests come.
-#[derive(Debug)]
-struct Arrivals {
-    rng: Rng,
-    burst: u32,
-    clock: f64,
-    next: usize,
-}
-
-impl Arrivals {
-    /// The next arrival, and where the log says it went.
-    fn next(&mut self, scenario: &Scenario) -> Option<(Nanos, u32)> {
-        if !scenario.arrivals.is_empty() {
-            self.next += 1;
-            return scenario.arrivals.get(self.next - 1).copied();
-        }
-        if self.burst > 0 {
-            self.burst -= 1;
-        } else {
-            self.clock += -(1.0 - self.rng.unit()).ln() * SECOND / scenario.rate;
-        }
-        Some((self.clock as Nanos, u32::MAX))
-    }
 }
 
 impl<'a> Run<'a> {
@@ -225,6 +201,8 @@ impl<'a> Run<'a> {
             let (yes, length) = (draws.sessions.unit() < s.share, -(1.0 - draws.sessions.unit()).ln());
             yes.then_some((length * s.lasts * SECOND) as Nanos)
         };
+        let (end, tried) = (End::Pass, [u32::MAX; MOST_TRIED]);
+        let session = self.scenario.session.and_then(stays);
         let flight = Flight {
             server: 0,
             balancer,
@@ -232,13 +210,13 @@ impl<'a> Run<'a> {
             safe,
             started: now,
             first: now,
-            end: End::Pass,
+            end,
             service: 0,
             rif: 0,
             work,
-            tried: [u32::MAX; MOST_TRIED],
+            tried,
             tries: 1,
-            session: self.scenario.session.and_then(stays),
+            session,
         };
         self.recorder.sent();
         let id = self.vacant.pop().unwrap_or_else(|| {
@@ -327,8 +305,7 @@ mod tests {
     #[test]
     fn a_burst_comes_at_once() {
         let text = "about='x'\nrate=1\nduration=0.001\nburst=20\n[[server]]\nservice_ms=5\nconcurrency=1\n";
-        let summary = run(&Scenario::parse(text).unwrap(), Kind::LeastConn, 3);
-        assert_eq!(summary.sent, 20);
+        assert_eq!(run(&Scenario::parse(text).unwrap(), Kind::LeastConn, 3).sent, 20);
     }
 
     #[test]

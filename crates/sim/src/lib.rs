@@ -4,6 +4,7 @@
 //! runs) beside competitors written from their public definitions, on the same arrivals and the same request sizes.
 //! No I/O but scenario files, no clock, no entropy: everything follows from a scenario and a seed.
 
+pub mod arrivals;
 pub mod compare;
 pub mod dist;
 pub mod engine;

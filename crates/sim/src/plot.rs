@@ -11,7 +11,9 @@ use crate::stats::Timeline;
 
 /// Curves and shares of so many servers fit in a picture.
 const FEW: usize = 10;
-/// An event shorter than this share of the run is a line, not a field; and fields beyond so many are left out.
+/// A bucket with less evidence of its own (samples) shows a guess.
+const SEEN: f64 = 2.0;
+/// Events beyond so many are left out.
 const MOST_MARKS: usize = 40;
 
 /// Mean and 99th percentile over time, one line per policy; times of events marked.
@@ -53,7 +55,7 @@ pub fn curves(scenario: &Scenario, learned: &[Curve]) -> Result<String, String> 
     for curve in learned.iter().take(FEW) {
         let Some(spec) = scenario.server.get(curve.server) else { continue };
         // As far as there is evidence, and a bit of the guess beyond.
-        let seen = curve.points.iter().rposition(|p| p.2 >= 0.5).map_or(0, |i| i + 2);
+        let seen = curve.points.iter().rposition(|p| p.2 >= SEEN).map_or(0, |i| i + 2);
         let points: Vec<_> = curve.points.iter().take(seen.max(2)).map(|p| (p.0 + 1.0, p.1)).collect();
         let last = points.last().map_or(2.0, |p| p.0);
         let colour = all.len() / 2;

@@ -24,9 +24,9 @@ const LINES: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
-    RGBColor(86, 160, 213),
-    RGBColor(190, 140, 0),
     RGBColor(140, 140, 140),
+    RGBColor(190, 140, 0),
+    RGBColor(86, 160, 213),
     RGBColor(150, 90, 200),
 ];
 

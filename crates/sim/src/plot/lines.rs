@@ -1,12 +1,12 @@
 //! One kind of picture for everything: lines over an axis, with fields or lines where something happens.
 
 use super::canvas::{AXIS, FIELD, GRID, INK, PAPER, colour, themed};
-use plotters::coord::types::RangedCoordf64;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::*;
 use std::ops::Range;
 
 /// Size of a picture.
-const SIZE: (u32, u32) = (860, 380);
+const SIZE: (u32, u32) = (840, 380);
 
 /// A line.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +75,28 @@ fn axis((low, high): (f64, f64), logarithmic: bool, roomy: bool) -> Range<f64> {
     low - if low == 0.0 { 0.0 } else { room }..(high + room).max(low + 1e-6)
 }
 
+/// An axis with round numbers; whether they are logarithms.
+#[derive(Clone)]
+struct Scale(Range<f64>, bool);
+
+impl Ranged for Scale {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let along = (value - self.0.start) / (self.0.end - self.0.start);
+        limit.0 + (along * f64::from(limit.1 - limit.0)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        ticks(&self.0, self.1)
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.0.clone()
+    }
+}
+
 struct Plot<'a> {
     title: &'a str,
     axes: (&'a str, &'a str),
@@ -85,7 +107,7 @@ struct Plot<'a> {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<Scale, Scale>>;
 
 impl Plot<'_> {
     fn place(&self, point: &(f64, f64)) -> (f64, f64) {
@@ -96,12 +118,12 @@ impl Plot<'_> {
     fn draw(&self, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error + '_>> {
         let (x, y) = self.ranges.clone();
         let named = self.all.iter().filter(|l| !l.name.is_empty()).count();
-        let area = root.margin(8, 8, 8, if named > 0 { 190 } else { 16 });
+        let area = root.margin(8, 8, 8, if named > 0 { 175 } else { 16 });
         let mut chart = ChartBuilder::on(&area)
             .caption(self.title, ("sans-serif", 17).into_font().color(&INK))
             .x_label_area_size(40)
             .y_label_area_size(62)
-            .build_cartesian_2d(x, y)
+            .build_cartesian_2d(Scale(x, self.logarithmic.0), Scale(y, self.logarithmic.1))
             .map_err(|e| e.to_string())?;
         let label = |v: &f64, yes: bool| number(if yes { 10f64.powf(*v) } else { *v });
         chart
@@ -158,7 +180,7 @@ impl Plot<'_> {
 
     fn draw_legend(&self, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error + '_>> {
         let text = ("sans-serif", 13).into_font().color(&INK);
-        let left = SIZE.0 as i32 - 182;
+        let left = SIZE.0 as i32 - 167;
         let named = self.all.iter().enumerate().filter(|(_, l)| !l.name.is_empty());
         for (row, (i, line)) in (0i32..).zip(named) {
             let y = 46 + 22 * row;
@@ -170,6 +192,26 @@ impl Plot<'_> {
     }
 }
 
+/// Where an axis has numbers: 1, 2 and 5 times powers of ten.
+fn ticks(range: &Range<f64>, logarithmic: bool) -> Vec<f64> {
+    let inside = |v: &f64| range.start - 1e-9 <= *v && *v <= range.end + 1e-9;
+    if logarithmic {
+        let decades = (range.start.floor() as i32)..=(range.end.ceil() as i32);
+        let all = |steps: &'static [f64]| {
+            let of = move |d: i32| steps.iter().map(move |s| f64::from(d) + s.log10());
+            decades.clone().flat_map(of).filter(inside).collect::<Vec<_>>()
+        };
+        let wide = range.end - range.start > 4.0;
+        let few = all(if wide { &[1.0] } else { &[1.0, 2.0, 5.0] });
+        return if few.len() >= 3 { few } else { all(&[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]) };
+    }
+    let raw = (range.end - range.start) / 6.0;
+    let power = 10f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|s| s * power).into_iter().find(|&s| s >= raw).unwrap_or(raw);
+    let first = (range.start / step).ceil() as i64;
+    (first..first + 12).map(|k| k as f64 * step).filter(inside).collect()
+}
+
 /// A number on an axis: as short as it can be told.
 fn number(v: f64) -> String {
     match v.abs() {
@@ -177,5 +219,23 @@ fn number(v: f64) -> String {
         a if a >= 9.95 => format!("{v:.1}").trim_end_matches(".0").to_owned(),
         a if a >= 0.995 => format!("{v:.2}").trim_end_matches('0').trim_end_matches('.').to_owned(),
         _ => format!("{v:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_round_numbers() {
+        assert_eq!(ticks(&(0.0..180.0), false), [0.0, 50.0, 100.0, 150.0]);
+        let log: Vec<_> = ticks(&(0.9..2.1), true).iter().map(|v| 10f64.powf(*v).round()).collect();
+        assert_eq!(log, [10.0, 20.0, 50.0, 100.0]);
+        assert_eq!([0.05, 0.5, 1.0, 2.5, 20.0, 1000.0].map(number), ["0.050", "0.500", "1", "2.5", "20", "1000"]);
+    }
+
+    #[test]
+    fn nothing_to_draw_is_an_error() {
+        assert!(lines("x", ("a", "b"), &[Line::default()], &[], (false, true)).is_err());
     }
 }

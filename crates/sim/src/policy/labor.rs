@@ -4,7 +4,7 @@ use super::{Curve, Done, Policy, Query};
 use crate::Nanos;
 use crate::server::End;
 use crate::stream;
-use labor_core::report::{Explanation, explain};
+use labor_core::report::{Explanation, explain, tail};
 use labor_core::sync::Ordering;
 use labor_core::{
     Attempt, Balancer, Candidate, Cell, Failure, Fit, Group, Member, Outcome, Params, Peer, Reason, Request, Shared,
@@ -134,9 +134,11 @@ impl Policy for Labor {
         let Some((worker, cells)) = self.workers.first().zip(self.cells.first()) else { return Vec::new() };
         let shared = Shared { group: &self.group, peers: &self.peers, cells };
         let all = explain(shared, worker.members(), &self.params, self.now);
+        // Curves are means of logarithms; this makes them means.
+        let tail = f64::from(tail(shared, worker.members(), &self.params, self.now));
         let curve = |(e, &server): (&Explanation, &usize)| Curve {
             server,
-            points: e.curve.iter().map(|p| (p.in_flight, p.latency_us / 1000.0, p.evidence)).collect(),
+            points: e.curve.iter().map(|p| (p.in_flight, p.latency_us * tail / 1000.0, p.evidence)).collect(),
         };
         all.iter().zip(&self.servers).map(curve).collect()
     }
