@@ -156,7 +156,7 @@ unsafe extern "C" fn labor_zone(cf: *mut ngx_conf_t, _: *mut ngx_command_t, conf
     }
 }
 
-/// `labor_status [html | json];` in `location {}`.
+/// `labor_status [html | json | prometheus];` in `location {}`.
 unsafe extern "C" fn labor_status(cf: *mut ngx_conf_t, _: *mut ngx_command_t, _: *mut c_void) -> *mut c_char {
     // SAFETY: inside a location the context has the core module's configuration of that location; a directive is being handled.
     let (location, word) = unsafe {
@@ -165,7 +165,7 @@ unsafe extern "C" fn labor_status(cf: *mut ngx_conf_t, _: *mut ngx_command_t, _:
         (location.as_mut(), ffi::args(cf).nth(1))
     };
     let Some(location) = location else { return CONF_ERROR };
-    let ours = [None, Some(Format::Html), Some(Format::Json)].map(status::handler);
+    let ours = [None, Some(Format::Html), Some(Format::Json), Some(Format::Metrics)].map(status::handler);
     if location.handler.is_some_and(|set| ours.iter().any(|handler| ptr::fn_addr_eq(set, *handler))) {
         return c"is duplicate".as_ptr().cast_mut();
     }
@@ -173,9 +173,13 @@ unsafe extern "C" fn labor_status(cf: *mut ngx_conf_t, _: *mut ngx_command_t, _:
         None => None,
         Some(b"html") => Some(Format::Html),
         Some(b"json") => Some(Format::Json),
+        Some(b"prometheus") => Some(Format::Metrics),
         Some(other) => {
             let other = String::from_utf8_lossy(other);
-            ffi::conf_error(cf, format_args!("invalid format \"{other}\", it must be \"html\" or \"json\""));
+            ffi::conf_error(
+                cf,
+                format_args!("invalid format \"{other}\", it must be \"html\", \"json\" or \"prometheus\""),
+            );
             return CONF_ERROR;
         }
     };

@@ -65,7 +65,7 @@ for (
     ['labor; server { listen %%LISTEN%%; }', '"labor" directive is not allowed here'],
     ['server { listen %%LISTEN%%; location / { labor; } }', '"labor" directive is not allowed here'],
     ['labor_status; server { listen %%LISTEN%%; }', '"labor_status" directive is not allowed here'],
-    ['server { listen %%LISTEN%%; location / { labor_status on; } }', 'invalid format "on", it must be "html" or "json"'],
+    ['server { listen %%LISTEN%%; location / { labor_status on; } }', 'invalid format "on", it must be "html", "json" or "prometheus"'],
     ['server { listen %%LISTEN%%; location / { labor_status html json; } }', 'invalid number of arguments in "labor_status"'],
     ['server { listen %%LISTEN%%; location / { labor_status; labor_status html; } }', 'is duplicate'],
     ['server { listen %%LISTEN%%; location / { labor_status; labor_status; } }', 'is duplicate'],

@@ -6,7 +6,7 @@
 use nginx_sys::ngx_http_upstream_srv_conf_t;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::group::Group;
+use super::group::{Depth, Group};
 use super::query::Query;
 use super::text::{Clock, Date, text};
 use crate::zone;
@@ -80,7 +80,7 @@ impl Serialize for Upstreams<'_> {
         let mut map = serializer.serialize_map(None)?;
         for us in self.list {
             // SAFETY: upstreams of the running configuration, which are not changed any more.
-            let group = unsafe { Group::read(*us, |name| self.query.has_upstream(name), true, self.clock) };
+            let group = unsafe { Group::read(*us, |name| self.query.has_upstream(name), Depth::All, self.clock) };
             if let Some(group) = group {
                 map.serialize_entry(&text(group.name), &group.shown(self.query, true))?;
             }

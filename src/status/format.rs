@@ -15,6 +15,8 @@ pub enum Format {
     Json,
     /// For people.
     Html,
+    /// For Prometheus.
+    Metrics,
 }
 
 impl Format {
@@ -29,6 +31,7 @@ impl Format {
         }
         // SAFETY: as required.
         match (word, unsafe { preference(r) }) {
+            (Some(Self::Metrics), _) => Self::Metrics,
             (Some(Self::Json), _) => Self::Json,
             (Some(Self::Html), Preference::Json) => Self::Json,
             (Some(Self::Html), _) | (None, Preference::Html) => Self::Html,
@@ -41,6 +44,8 @@ impl Format {
             Some(Self::Json)
         } else if path.ends_with(b".html") {
             Some(Self::Html)
+        } else if path.ends_with(b".prom") {
+            Some(Self::Metrics)
         } else {
             None
         }

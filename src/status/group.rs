@@ -6,6 +6,7 @@
 use labor_core::control::Control;
 use labor_core::key::group_key;
 use labor_core::report::{self, Explanation};
+use labor_core::sync::Ordering;
 use labor_core::time::seconds;
 use labor_core::{Member, Metric, Params, Peer, Policy, Reason};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_http_upstream_srv_conf_t};
@@ -19,6 +20,17 @@ use super::servers::{Server, Servers};
 use super::text::{Clock, text};
 use crate::ffi;
 use crate::zone::{self, View};
+
+/// What is to be known of how servers stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Counters and states only.
+    Counters,
+    /// The expected latency as well.
+    Latency,
+    /// Everything, curves included.
+    All,
+}
 
 /// One upstream as it stood at one moment.
 pub struct Group {
@@ -46,19 +58,21 @@ pub struct List {
     pub members: Vec<Member>,
     /// How they stand, in the same order; empty where nobody asked for it.
     explanations: Vec<Explanation>,
+    /// What is expected of one more request, µs; likewise.
+    latencies: Vec<Option<f64>>,
     /// The list's own record.
     pub group: Option<u32>,
 }
 
 impl Group {
-    /// Reads the upstream, if it has `labor` and its name is `wanted`; `explained`: with how every server stands.
+    /// Reads the upstream, if it has `labor` and its name is `wanted`.
     ///
     /// # Safety
     /// `us` is an upstream of the running configuration; this worker holds no list's lock.
     pub unsafe fn read(
         us: *mut ngx_http_upstream_srv_conf_t,
         wanted: impl FnOnce(&[u8]) -> bool,
-        explained: bool,
+        depth: Depth,
         clock: Clock,
     ) -> Option<Self> {
         // SAFETY: names and settings live as long as the configuration; after start the lists are where they stay, and the link to
@@ -78,9 +92,7 @@ impl Group {
         let view = zone::view();
         let lists = lists.map(|servers| {
             let mut list = List::new(servers.unwrap_or_default(), name, &params, view);
-            if explained {
-                list.explain(&params, view, clock);
-            }
+            list.explain(&params, view, depth, clock);
             list
         });
         let recent = |member: &Member| member.slot.zip(view).map_or(0, |(slot, view)| view.recent(slot));
@@ -93,20 +105,23 @@ impl Group {
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let entries = self.lists.iter().flat_map(|list| {
             let explanations = list.explanations.iter().map(Some).chain(core::iter::repeat(None));
-            let servers = list.servers.iter().zip(&list.members).zip(explanations);
-            servers.map(move |((server, member), explanation)| (&list.servers, server, member, explanation))
+            let latencies = list.latencies.iter().copied().chain(core::iter::repeat(None));
+            let servers = list.servers.iter().zip(&list.members).zip(explanations.zip(latencies));
+            servers.map(move |((server, member), known)| (&list.servers, server, member, known))
         });
-        entries.zip(0_u32..).map(move |((servers, server, member, explanation), id)| {
+        entries.zip(0_u32..).map(move |((servers, server, member, (explanation, latency)), id)| {
             let known = member.slot.zip(self.view);
             let recent = known.map_or(0, |(slot, view)| view.recent(slot)) as f64;
             let peer = known.and_then(|(slot, view)| view.record(slot));
             Row {
+                upstream: self.name,
                 id,
                 servers,
                 server,
                 peer,
                 ledger: known.zip(peer).and_then(|((slot, view), peer)| view.ledger(slot, peer)),
                 explanation,
+                latency_us: explanation.map_or(latency, |e| e.latency_us),
                 policy: self.params.policy,
                 share: if self.recent == 0 { 0.0 } else { recent / self.recent as f64 },
                 rate: if self.period > 0.0 { recent / self.period } else { 0.0 },
@@ -122,10 +137,11 @@ impl Group {
 
     fn own(&self, query: &Query) -> Own {
         let (mut requests, mut picks) = (0_u64, [0_u64; Reason::COUNT]);
-        for row in self.rows() {
-            requests = requests.wrapping_add(row.requests());
-            for (sum, count) in picks.iter_mut().zip(row.picks()) {
-                *sum = sum.wrapping_add(count);
+        let slots = self.lists.iter().flat_map(|list| &list.members).filter_map(|member| member.slot);
+        for peer in slots.filter_map(|slot| self.view?.record(slot)) {
+            requests = requests.wrapping_add(peer.requests.load(Ordering::Relaxed));
+            for (sum, count) in picks.iter_mut().zip(&peer.picks) {
+                *sum = sum.wrapping_add(count.load(Ordering::Relaxed));
             }
         }
         let ring = |list: &List| self.view.zip(list.group).and_then(|(view, group)| view.events(group));
@@ -154,13 +170,19 @@ impl List {
         };
         let members = servers.iter().map(member).collect();
         let group = view.and_then(|view| view.known_group(group_key(upstream, servers.backup, params.metric)));
-        Self { servers, members, explanations: Vec::new(), group }
+        Self { servers, members, explanations: Vec::new(), latencies: Vec::new(), group }
     }
 
     /// How each stands.
-    fn explain(&mut self, params: &Params, view: Option<View>, clock: Clock) {
-        if let Some(view) = view {
-            self.explanations = report::explain(view.shared(self.group), &self.members, params, clock.now);
+    fn explain(&mut self, params: &Params, view: Option<View>, depth: Depth, clock: Clock) {
+        let Some(shared) = view.map(|view| view.shared(self.group)) else { return };
+        match depth {
+            Depth::Counters => {}
+            Depth::Latency => {
+                let latencies = report::latencies(shared, &self.members, params, clock.now);
+                self.latencies = latencies.into_iter().map(|known| known.map(|[now, _]| now)).collect();
+            }
+            Depth::All => self.explanations = report::explain(shared, &self.members, params, clock.now),
         }
     }
 }

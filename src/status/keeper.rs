@@ -16,7 +16,7 @@ use labor_core::slots::{self, Record};
 use labor_core::time::{Micros, SECOND, since};
 use nginx_sys::ngx_cycle;
 
-use super::group::{Group, List};
+use super::group::{Depth, Group, List};
 use super::row::Row;
 use super::text::Clock;
 use crate::ffi;
@@ -39,7 +39,7 @@ pub fn run(now: Micros) {
     let clock = Clock::read();
     for us in &main.upstreams {
         // SAFETY: an upstream of the running configuration; no lock is held.
-        if let Some(group) = unsafe { Group::read(*us, |_| true, false, clock) } {
+        if let Some(group) = unsafe { Group::read(*us, |_| true, Depth::Counters, clock) } {
             for list in &group.lists {
                 Look { view, group: &group, list, now }.list();
             }

@@ -60,7 +60,7 @@ impl Own {
             state_since: ago,
             weight: Setting::weight(&control, settings, configured),
             max_conns: Setting::max_conns(&control, settings, configured),
-            latency_us: e.and_then(|e| e.latency_us).map(rounded),
+            latency_us: row.latency_us.map(rounded),
             p50_us,
             p99_us,
             in_flight: row.peer.map_or(0, Peer::queue),

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use nginx_sys::{NGX_HTTP_INTERNAL_SERVER_ERROR, NGX_HTTP_OK, NGX_LOG_ERR, ngx_cycle, ngx_http_request_t, ngx_int_t};
 use ngx::{ngx_log_error, ngx_string};
 
-use super::group::Group;
+use super::group::{Depth, Group};
 use super::query::Query;
 use super::row::Row;
 use super::send::{self, Chain};
@@ -73,7 +73,7 @@ fn page(out: &mut impl Write, query: &Query) -> io::Result<()> {
     writeln!(out, "<p class=\"note\">As of {}.</p>", Date(clock.wall))?;
     for us in upstreams {
         // SAFETY: upstreams of the running configuration, which are not changed any more.
-        if let Some(group) = unsafe { Group::read(*us, |name| query.has_upstream(name), true, clock) } {
+        if let Some(group) = unsafe { Group::read(*us, |name| query.has_upstream(name), Depth::All, clock) } {
             table(out, &group)?;
         }
     }

@@ -19,6 +19,8 @@ use crate::ffi;
 /// One server and all that is known of it.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
+    /// Its upstream's name.
+    pub upstream: &'a [u8],
     /// Position in the answer's list.
     pub id: u32,
     /// The list it stands in.
@@ -31,6 +33,8 @@ pub struct Row<'a> {
     pub ledger: Option<&'a Ledger>,
     /// How it stands; not where nobody asked for it.
     pub explanation: Option<&'a Explanation>,
+    /// What is expected of one more request, µs; likewise.
+    pub latency_us: Option<f64>,
     /// How its upstream chooses.
     pub policy: Policy,
     /// Picks of the last 10 to 20 seconds that fell on it, 0–1, by all workers.
