@@ -75,6 +75,7 @@ const LEAST_LATE_FACTOR: f64 = 7.389_056_098_930_65;
 /// An attempt under way.
 #[derive(Debug)]
 pub struct Attempt {
+    index: usize,
     slot: Option<u32>,
     generation: u32,
     started: Micros,
@@ -95,6 +96,10 @@ pub struct Attempt {
 /// What a finished attempt measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Receipt {
+    /// Where the server stood in its list at the pick.
+    pub index: usize,
+    /// Its record, if it has one.
+    pub slot: Option<u32>,
     /// Pick to the end, µs.
     pub total: Micros,
     /// Pick to the response header, µs, if one came.
@@ -126,6 +131,7 @@ impl Attempt {
         }
         shared.group.picks.fetch_add(1, Ordering::Relaxed);
         Self {
+            index: choice.index,
             slot: choice.slot.filter(|_| place.is_some()),
             generation: place.map_or(0, |(peer, _)| peer.generation.load(Ordering::Acquire)),
             started: now,
@@ -223,6 +229,8 @@ impl Attempt {
         // Without a best to compare with the price is final.
         let added = if self.best > 0.0 { added } else { self.price };
         Receipt {
+            index: self.index,
+            slot: self.slot,
             total: since(self.started, now),
             header: self.header_at.map(|at| since(self.started, at)),
             price: exploring.then_some(self.price),

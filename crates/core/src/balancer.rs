@@ -5,13 +5,14 @@ use crate::attempt::Receipt;
 pub use crate::choice::{Candidate, Choice, Fit, Member, Reason, Request};
 use crate::explore::{Account, Consent};
 use crate::inflight::Shared;
+use crate::long::{Ask, LONG, Long};
 use crate::params::{Params, Policy};
 use crate::peer::Peer;
 use crate::pick::{Scan, Scene};
 use crate::policy::Learned;
 use crate::rng::Rng;
 use crate::rotation::Rotation;
-use crate::score::AT_CAP;
+use crate::score::{AT_CAP, at_cap};
 use crate::table::Table;
 use crate::time::Micros;
 
@@ -27,6 +28,9 @@ pub struct Balancer {
     rotation: Rotation,
     pub(crate) scan: Scan,
     pub(crate) account: Account,
+    /// What a long list is picked from instead of `table`, `scan` and `rotation`.
+    long: Option<Box<Long>>,
+    scanning: bool,
 }
 
 impl Balancer {
@@ -42,6 +46,8 @@ impl Balancer {
             rotation: Rotation::default(),
             scan: Scan::default(),
             account: Account::default(),
+            long: None,
+            scanning: false,
         }
     }
 
@@ -51,14 +57,44 @@ impl Balancer {
         if self.members == members {
             return;
         }
+        let same = self.members.len() == members.len()
+            && self.members.iter().zip(members).all(|(known, member)| known.slot == member.slot);
         self.members.clear();
         self.members.extend_from_slice(members);
+        if members.len() > LONG && self.params.policy != Policy::Weighted && !self.scanning {
+            return self.set_long(same);
+        }
+        self.long = None;
         self.weights.clear();
         self.weights.extend(members.iter().map(|m| m.weight));
         self.table.resize(members);
         self.learned.resize(members);
         self.scan.resize(members.len());
         self.rotation.restart(&self.weights, &mut self.rng);
+    }
+
+    /// A long list; `same` servers as before keep what is known of them.
+    fn set_long(&mut self, same: bool) {
+        if let Some(long) = self.long.as_mut().filter(|_| same) {
+            return long.reweigh(&self.members);
+        }
+        let mut long = Box::new(Long::default());
+        long.resize(&self.members, &mut self.rng);
+        self.long = Some(long);
+        // What a scan needs is not needed.
+        self.weights = Vec::new();
+        (self.table, self.scan, self.rotation) = (Table::default(), Scan::default(), Rotation::default());
+    }
+
+    /// Asks everybody however long the list is: what the structure for long lists is measured against. Call it before the
+    /// list is set.
+    pub fn scan_always(&mut self) {
+        self.scanning = true;
+    }
+
+    /// Whether picks do without asking everybody, so that [`Balancer::pick_from`] asks for few candidates.
+    pub fn is_long(&self) -> bool {
+        self.long.is_some()
     }
 
     /// The list as last set.
@@ -82,6 +118,9 @@ impl Balancer {
         request: Request,
         now: Micros,
     ) -> Option<Choice> {
+        if self.is_long() {
+            return self.pick_from(shared, &|i| stand(candidates, i), request, now);
+        }
         self.survey(shared, candidates, now, false);
         let consent = Consent::of(shared.group, request.first, request.safe, now);
         if let Some(choice) = self.trial(shared, candidates, consent, now) {
@@ -100,8 +139,39 @@ impl Balancer {
         Some(self.choice(index, reason))
     }
 
+    /// [`Balancer::pick`] for a long list: `stand` says how a member stands for this request and is asked for few of them.
+    /// `None` for a list that is not long.
+    pub fn pick_from(
+        &mut self,
+        shared: Shared<'_>,
+        stand: &dyn Fn(usize) -> Candidate,
+        request: Request,
+        now: Micros,
+    ) -> Option<Choice> {
+        let long = self.long.as_mut()?;
+        let consent = Consent::of(shared.group, request.first, request.safe, now);
+        let (members, params) = (&*self.members, &self.params);
+        let ask = Ask { shared, members, params, stand, first: request.first, consent, now };
+        long.pick(ask, &mut self.account, request.backup)
+    }
+
+    /// [`Balancer::least_bad`] for a long list. Asks everybody.
+    pub fn least_bad_from(
+        &mut self,
+        shared: Shared<'_>,
+        stand: &dyn Fn(usize) -> Candidate,
+        now: Micros,
+    ) -> Option<Choice> {
+        let long = self.long.as_mut()?;
+        let (members, params) = (&*self.members, &self.params);
+        long.least_bad(Ask { shared, members, params, stand, first: false, consent: Consent::No, now })
+    }
+
     /// The least bad server when neither list has a usable one: among those that nginx counts out.
     pub fn least_bad(&mut self, shared: Shared<'_>, candidates: &[Candidate], now: Micros) -> Option<Choice> {
+        if self.is_long() {
+            return self.least_bad_from(shared, &|i| stand(candidates, i), now);
+        }
         self.survey(shared, candidates, now, true);
         let (index, _) = self.winner()?;
         Some(self.choice(index, Reason::Panic))
@@ -110,6 +180,11 @@ impl Balancer {
     /// The choice of member `index` by somebody else (a sticky session): predicted like any other, not counted in ties.
     pub fn take(&mut self, shared: Shared<'_>, index: usize, reason: Reason, now: Micros) -> Option<Choice> {
         let member = *self.members.get(index)?;
+        if let Some(long) = &mut self.long {
+            long.wake(index);
+            let queue = shared.peer(member.slot).map_or(0, Peer::queue);
+            return Some(long.predicted(&self.members, index, queue, reason));
+        }
         self.refresh(shared, now);
         let queue = shared.peer(member.slot).map_or(0, Peer::queue);
         let score = crate::policy::base(self.params.policy, &mut self.table, &self.learned, index, queue);
@@ -117,8 +192,13 @@ impl Balancer {
     }
 
     /// Corrects the savings for exploration once an exploring attempt is measured.
-    pub fn settle(&self, shared: Shared<'_>, receipt: &Receipt) {
+    pub fn settle(&mut self, shared: Shared<'_>, receipt: &Receipt) {
         self.account.settle(&shared.group.savings, receipt);
+        // The list may be another one by now; then somebody else's place is looked at, which does no harm.
+        if let Some(long) = &mut self.long {
+            long.wake(receipt.index);
+            long.curves.tell(receipt.index);
+        }
     }
 
     /// Follows new evidence.
@@ -155,7 +235,7 @@ impl Balancer {
 
     fn choice(&mut self, index: usize, reason: Reason) -> Choice {
         let score = self.scan.score(index);
-        let score = if score >= AT_CAP { score - AT_CAP } else { score };
+        let score = if at_cap(score) { score - AT_CAP } else { score };
         Choice { score, ..self.predicted(index, self.scan.queue(index), reason) }
     }
 
@@ -166,4 +246,9 @@ impl Balancer {
         let (latency, score) = if self.table.blank { (0.0, 0.0) } else { (estimate.latency, estimate.base) };
         Choice { index, slot, reason, latency, score, queue, price: 0.0, best: 0.0 }
     }
+}
+
+/// How member `i` stands; beyond the end of the slice nobody may have anything.
+fn stand(candidates: &[Candidate], i: usize) -> Candidate {
+    candidates.get(i).copied().unwrap_or(Candidate { fit: Fit::Unfit, conns: 0 })
 }

@@ -22,6 +22,7 @@ pub mod inflight;
 mod interleavings;
 pub mod key;
 pub mod ledger;
+mod long;
 mod pair;
 pub mod params;
 pub mod peer;

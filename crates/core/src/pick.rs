@@ -10,7 +10,7 @@ use crate::params::Policy;
 use crate::peer::Peer;
 use crate::policy::{self, Learned};
 use crate::report::Change;
-use crate::score::{AT_CAP, TIE, cap, load, silence, with_failure};
+use crate::score::{AT_CAP, TIE, at_cap, cap, load, silence, with_failure};
 use crate::sync::Ordering;
 use crate::table::{Estimate, Table};
 use crate::time::{Micros, seconds, since};
@@ -175,7 +175,7 @@ impl Scan {
         let score = self.score(i);
         if self.by_queue && self.queue(best) == 0 {
             // (q + 1)/w says who is emptier once all are busy. Among idle servers it would always say the heaviest.
-            return self.queue(i) == 0 && score < AT_CAP;
+            return self.queue(i) == 0 && !at_cap(score);
         }
         score <= least + TIE
     }
@@ -186,7 +186,7 @@ impl Scan {
         let idle = self.by_queue && self.queue(best) == 0;
         let (bar, mut emptiest, mut count) = (least + TIE, None, 0);
         for (i, ((&score, &q), member)) in (0u32..).zip(self.scores.iter().zip(&self.queues).zip(members)) {
-            if if idle { q > 0 || score >= AT_CAP } else { score > bar } {
+            if if idle { q > 0 || at_cap(score) } else { score > bar } {
                 continue;
             }
             let load = (q, member.weight);
@@ -285,7 +285,7 @@ fn compare(a: (u32, u32), b: (u32, u32)) -> core::cmp::Ordering {
 }
 
 /// The silence of `peer`, told as a change once it doubles the score.
-fn quiet(peer: &Peer, q: u32, latency: f32, now: Micros) -> f32 {
+pub(crate) fn quiet(peer: &Peer, q: u32, latency: f32, now: Micros) -> f32 {
     if q == 0 {
         return 0.0;
     }

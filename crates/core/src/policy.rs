@@ -114,13 +114,13 @@ impl Learned {
 }
 
 /// Mean response time over the last half-life, seconds; `None` before the first answer.
-fn response_time(shared: Shared<'_>, member: &Member) -> Option<f32> {
+pub(crate) fn response_time(shared: Shared<'_>, member: &Member) -> Option<f32> {
     let (weight, mean) = pair::read(&shared.peer(member.slot)?.short_mean);
     (weight > 0.0 && mean > 0.0).then_some(mean)
 }
 
 /// −ln d for a response time in seconds: d is 1 up to 500 ms, 0.5 up to 1 s and 0.1 above.
-fn decay_penalty(time: f32) -> f32 {
+pub(crate) fn decay_penalty(time: f32) -> f32 {
     let d: f32 = match time {
         t if t <= DECAY_HALF => 1.0,
         t if t <= DECAY_FLOOR => 0.5,

@@ -9,19 +9,19 @@ use crate::explore::{Consent, REST, Savings, claim, claim_trial, trial_due};
 use crate::inflight::Shared;
 use crate::params::Policy;
 use crate::pick::Scene;
-use crate::score::AT_CAP;
+use crate::score::at_cap;
 use crate::sync::Ordering;
 use crate::time::{Micros, SECOND, since};
 use crate::tuning::{tuned, value};
 
 tuned! {
 /// A bucket with less evidence of the server's own is not known: what is predicted there is mostly the product rule.
-const UNKNOWN: f64 = 2.0;
+pub(crate) const UNKNOWN: f64 = 2.0;
 /// Penalties of more than this (ln) are more than an ordinary gap between two answers.
-const PENALISED: f32 = 0.4;
+pub(crate) const PENALISED: f32 = 0.4;
 /// The price of visiting a slow server halves in this time, so that a bad start is forgiven within a minute. Simulated: the
 /// lasting cost stays the same, as visits made on credit have to be earned before the next one.
-const FORGIVING: Micros = 10 * SECOND;
+pub(crate) const FORGIVING: Micros = 10 * SECOND;
 }
 
 impl Balancer {
@@ -88,7 +88,7 @@ impl Balancer {
         let mut cheapest: Option<(usize, f32, Micros, f64)> = None;
         for (i, (member, row)) in self.members.iter().zip(&self.table.rows).enumerate() {
             let score = self.scan.score(i);
-            if self.scan.queue(i) > 0 || self.scan.tied(i) || score >= AT_CAP {
+            if self.scan.queue(i) > 0 || self.scan.tied(i) || at_cap(score) {
                 continue;
             }
             let Some(peer) = shared.peer(member.slot) else { continue };
@@ -128,7 +128,7 @@ impl Balancer {
         let mut fastest: Option<(usize, f32)> = None;
         for i in 0..self.members.len() {
             let score = self.scan.score(i);
-            if score >= AT_CAP || i == best {
+            if at_cap(score) || i == best {
                 continue;
             }
             let estimate = self.table.estimate(i, self.scan.queue(i));

@@ -47,7 +47,7 @@ pub(crate) struct Row {
     /// Mean distance from the group's curve.
     pub(crate) offset: f64,
     /// Residuals e^(y − mean): weight, mean, mean square.
-    residual: (f64, f64, f64),
+    pub(crate) residual: (f64, f64, f64),
 }
 
 impl Row {
@@ -137,23 +137,33 @@ impl Spread {
     pub(crate) fn of(estimates: impl Iterator<Item = (f64, f64, f64)> + Clone) -> Self {
         let (count, weight, sum) =
             estimates.clone().fold((0.0, 0.0, 0.0), |(n, w, s), (v, weight, _)| (n + 1.0, w + weight, s + v * weight));
+        let mean = if weight > 0.0 { sum / weight } else { 0.0 };
+        let (squares, error) = estimates.fold((0.0, 0.0), |(x, e), (v, _, err)| (x + (v - mean).powi(2), e + err));
+        Self::from_sums(count, mean, squares, error)
+    }
+
+    /// The same from the number of estimates, their weighted mean, the sum of their squared distances from it, and the sum of
+    /// their error variances.
+    pub(crate) fn from_sums(count: f64, mean: f64, squares: f64, error: f64) -> Self {
         if count < 2.0 {
-            return Self { tau2: 0.0, mean: if weight > 0.0 { sum / weight } else { 0.0 } };
+            return Self { tau2: 0.0, mean };
         }
-        let mean = sum / weight;
-        let (excess, error) = estimates.fold((0.0, 0.0), |(x, e), (v, _, err)| (x + (v - mean).powi(2) - err, e + err));
         let freedom = count - 1.0;
-        let tau2 = excess / freedom - 2.0 * (2.0 / freedom).sqrt() * error / count;
+        let tau2 = (squares - error) / freedom - 2.0 * (2.0 / freedom).sqrt() * error / count;
         Self { tau2: if tau2.is_finite() { tau2.max(0.0) } else { 0.0 }, mean }
     }
 }
 
 /// Squared coefficient of variation of the residuals, pooled over `rows`.
 pub(crate) fn tail_noise(rows: &[Row]) -> f64 {
-    let (weight, sum, square) = rows.iter().fold((0.0, 0.0, 0.0), |(w, s, q), row| {
+    noise_of(rows.iter().fold((0.0, 0.0, 0.0), |(w, s, q), row| {
         let (n, mean, square) = row.residual;
         (w + n, s + n * mean, q + n * square)
-    });
+    }))
+}
+
+/// The same from their number, sum and sum of squares.
+pub(crate) fn noise_of((weight, sum, square): (f64, f64, f64)) -> f64 {
     if weight <= 0.0 || sum <= 0.0 {
         return value(LEAST_TAIL);
     }

@@ -22,6 +22,11 @@ pub(crate) const SEASONED: u32 = 8;
 /// exclude.
 pub(crate) const AT_CAP: f32 = 1000.0;
 
+/// Whether a score is that of a server at its cap: scores themselves are below 0 for answers within a second.
+pub(crate) fn at_cap(score: f32) -> bool {
+    score >= AT_CAP / 2.0
+}
+
 /// The most a new or recovered server may have in flight: 1, 2, 4, … until it has [`SEASONED`] answers.
 pub(crate) fn cap(answers: u32) -> u32 {
     if answers >= SEASONED { u32::MAX } else { (2 * answers).max(1) }

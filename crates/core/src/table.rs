@@ -28,9 +28,9 @@ const LEAST_PAUSE: Micros = 20_000;
 /// `examples/pick_cost.rs` and rounded up; rebuilding takes a worker one per cent of its time at most.
 const BUILD_PAUSE: Micros = 200;
 /// A change of idle latency by this much (ln; a quarter) is worth telling.
-const NOTABLE: f32 = 0.223;
+pub(crate) const NOTABLE: f32 = 0.223;
 /// A server with less evidence has not changed by itself; the group around it has.
-const TELLING: f64 = 1.0;
+pub(crate) const TELLING: f64 = 1.0;
 
 /// Base score and predicted latency at one queue length; `base` is NaN until asked for.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,8 @@ pub(crate) struct Estimate {
     pub(crate) latency: f32,
 }
 
-const UNKNOWN: Estimate = Estimate { base: f32::NAN, latency: 0.0 };
+/// Not asked for yet.
+pub(crate) const UNKNOWN: Estimate = Estimate { base: f32::NAN, latency: 0.0 };
 
 /// See the module.
 #[derive(Debug, Default)]

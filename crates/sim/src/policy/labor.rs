@@ -59,6 +59,12 @@ impl Labor {
             now: EPOCH,
         }
     }
+
+    /// The same, asking every server of a list however long it is.
+    pub fn scanning(mut self) -> Self {
+        self.workers.iter_mut().for_each(Balancer::scan_always);
+        self
+    }
 }
 
 impl Policy for Labor {

@@ -152,6 +152,8 @@ pub enum Kind {
     C3,
     /// The production core.
     Labor,
+    /// The same asking every server of a list however long it is: what its structure for long lists is measured against.
+    LaborScan,
     /// Knows concurrency, mean service and network time and everybody's requests in flight, but not the future.
     Informed,
     /// Shortest delay, clairvoyant.
@@ -201,6 +203,7 @@ impl Kind {
             Self::Prequal => "prequal*",
             Self::C3 => "c3*",
             Self::Labor => "labor",
+            Self::LaborScan => "labor_scan",
             Self::Informed => "informed",
             Self::Oracle => "oracle",
             Self::CentralQueue => "central",
@@ -210,7 +213,7 @@ impl Kind {
 
     /// Whether it is a competitor: it sees what a proxy sees without the servers' help, and is not ours.
     pub const fn is_peer(self) -> bool {
-        !matches!(self, Self::Labor | Self::Prequal | Self::C3) && !self.is_reference()
+        !matches!(self, Self::Labor | Self::LaborScan | Self::Prequal | Self::C3) && !self.is_reference()
     }
 
     /// Whether it knows what nobody can know.
@@ -238,6 +241,7 @@ impl Kind {
             Self::Prequal => Box::new(prequal::Prequal::new(n, seed)),
             Self::C3 => Box::new(c3::C3::new(n, scenario.balancers, seed)),
             Self::Labor => Box::new(labor::Labor::new(weights, scenario.workers as usize, seed)),
+            Self::LaborScan => Box::new(labor::Labor::new(weights, scenario.workers as usize, seed).scanning()),
             Self::Informed => Box::new(informed::Informed),
             Self::Oracle => Box::new(oracle::Oracle),
             Self::CentralQueue => Box::new(oracle::Central),
