@@ -62,7 +62,7 @@ impl World {
                 break;
             }
             let receipt = attempt.finish(shared, &self.params, Outcome::Pass, self.now);
-            self.balancer.settle(&receipt);
+            self.balancer.settle(shared, &receipt);
         }
         let request = Request { first: true, safe: true, backup: false };
         let begun = Instant::now();

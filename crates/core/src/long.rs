@@ -5,6 +5,8 @@
 //! an answer from that server, when its row is renewed, and by a sweep that passes over all in turn, a few with each pick. The
 //! scores are those of [`crate::pick`]; what is explored and tried is what the sweep finds ([`probe`]).
 
+#[cfg(all(test, not(loom)))]
+mod checks;
 pub(crate) mod curves;
 mod probe;
 mod rank;

@@ -34,7 +34,7 @@ const FIRST_SHARE: f32 = 0.1;
 /// Rounds until every row has been fitted: the first has no curve to fit towards, the second no differences.
 const FIRST_ROUNDS: u32 = 3;
 /// At most so many rows at once, so that no pick waits for more than a tenth of a millisecond.
-const MOST_ROWS: f32 = 64.0;
+pub(super) const MOST_ROWS: f32 = 64.0;
 /// What passing over a row without samples costs, in rows.
 const EMPTY: f32 = 1.0 / 16.0;
 /// News that wait to be read; more than this and rows wait for their turn in the round.
@@ -98,11 +98,11 @@ pub(crate) struct Curves {
     pub(crate) slowest: f32,
     sums: Sums,
     /// Rounds done.
-    round: u32,
+    pub(super) round: u32,
     cursor: usize,
     /// The group's evidence when the round began.
-    seen: Option<u32>,
-    credit: f32,
+    pub(super) seen: Option<u32>,
+    pub(super) credit: f32,
     at: Micros,
     news: VecDeque<u32>,
     /// Whose turn it was last: the news'.
@@ -327,52 +327,5 @@ impl Curves {
         self.dearest = (most.max(long / self.tail) - least).max(0.0);
         // Own memos are marked by the largest number.
         self.round = (self.round + 1).min(OWN - 1);
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::evidence::{Sample, book};
-    use crate::group::Group;
-    use crate::rng::Rng;
-    use crate::table::Table;
-
-    /// Curves renewed step by step come to those of a table built at once from the same evidence.
-    #[test]
-    fn rounds_come_to_what_a_build_says() {
-        let (group, params) = (Group::default(), Params::default());
-        let count = 300usize;
-        let peers: Vec<Peer> = (0..count).map(|_| Peer::default()).collect();
-        let members: Vec<Member> = (0..count as u32).map(|i| Member { slot: Some(i), weight: 1 + i % 3 }).collect();
-        let mut rng = Rng::new(5);
-        let mut now = 5_000_000;
-        for _ in 0..count * 60 {
-            let i = (rng.unit() * count as f64) as usize;
-            // Slow servers have the longer queues, four at once are no slower than one.
-            let own = 5_000.0 + 20_000.0 * i as f64 / count as f64;
-            let queue = (rng.unit() * 4.0 * (1.0 + i as f64 / count as f64)) as u32;
-            let latency = own * (1.0f64).max(f64::from(queue + 1) / 4.0) * (0.5 + rng.unit());
-            now += 50;
-            book((&peers[i], &group), &params, (queue, 0.0), (latency as Micros, Sample::Exact), now);
-        }
-        let shared = Shared { group: &group, peers: &peers, cells: &[] };
-        let mut table = Table::default();
-        table.resize(&members);
-        table.refresh(shared, &members, &params, now);
-        let mut curves = Curves::default();
-        curves.resize(&members);
-        for _ in 0..3000 {
-            curves.advance(shared, &members, &params, now);
-            curves.seen = None;
-            curves.credit = MOST_ROWS;
-        }
-        assert!(curves.round > 10, "{}", curves.round);
-        for i in 0..count {
-            for q in [0, 1, 3, 7, 9] {
-                let (direct, stepwise) = (table.estimate(i, q), curves.estimate(i, q));
-                assert!((direct.base - stepwise.base).abs() < 0.05, "{i} {q}: {direct:?} {stepwise:?}");
-            }
-        }
     }
 }

@@ -60,7 +60,8 @@ impl World {
     pub fn finish(&mut self, attempt: Attempt, outcome: Outcome) -> Receipt {
         let params = *self.balancer.params();
         let receipt = attempt.finish(self.shared(), &params, outcome, self.now);
-        self.balancer.settle(self.shared(), &receipt);
+        let shared = Shared { group: &self.group, peers: &self.peers, cells: &self.cells };
+        self.balancer.settle(shared, &receipt);
         receipt
     }
 

@@ -1,0 +1,59 @@
+//! Curves renewed step by step against a table built at once, and what all of it takes in memory.
+
+use super::curves::*;
+use crate::balancer::Member;
+use crate::evidence::{Sample, book};
+use crate::group::Group;
+use crate::inflight::Shared;
+use crate::params::Params;
+use crate::peer::Peer;
+use crate::rng::Rng;
+use crate::table::Table;
+use crate::time::Micros;
+
+/// All that picks need of a server: its record, this worker's cell there, and what the structure keeps: member, course, key
+/// with its part of the tournament, turn and stride.
+#[test]
+fn a_server_takes_less_than_a_kibibyte_in_all() {
+    let own = size_of::<Course>() + size_of::<Member>() + 8 + 8usize.div_ceil(15) + 2 * size_of::<u32>();
+    let all = own + size_of::<Peer>() + size_of::<crate::inflight::Cell>();
+    assert!(own <= 256 && all <= 1024, "{own} {all}");
+}
+
+/// Curves renewed step by step come to those of a table built at once from the same evidence.
+#[test]
+fn rounds_come_to_what_a_build_says() {
+    let (group, params) = (Group::default(), Params::default());
+    let count = 300usize;
+    let peers: Vec<Peer> = (0..count).map(|_| Peer::default()).collect();
+    let members: Vec<Member> = (0..count as u32).map(|i| Member { slot: Some(i), weight: 1 + i % 3 }).collect();
+    let mut rng = Rng::new(5);
+    let mut now = 5_000_000;
+    for _ in 0..count * 60 {
+        let i = (rng.unit() * count as f64) as usize;
+        // Slow servers have the longer queues, four at once are no slower than one.
+        let own = 5_000.0 + 20_000.0 * i as f64 / count as f64;
+        let queue = (rng.unit() * 4.0 * (1.0 + i as f64 / count as f64)) as u32;
+        let latency = own * (1.0f64).max(f64::from(queue + 1) / 4.0) * (0.5 + rng.unit());
+        now += 50;
+        book((&peers[i], &group), &params, (queue, 0.0), (latency as Micros, Sample::Exact), now);
+    }
+    let shared = Shared { group: &group, peers: &peers, cells: &[] };
+    let mut table = Table::default();
+    table.resize(&members);
+    table.refresh(shared, &members, &params, now);
+    let mut curves = Curves::default();
+    curves.resize(&members);
+    for _ in 0..3000 {
+        curves.advance(shared, &members, &params, now);
+        curves.seen = None;
+        curves.credit = MOST_ROWS;
+    }
+    assert!(curves.round > 10, "{}", curves.round);
+    for i in 0..count {
+        for q in [0, 1, 3, 7, 9] {
+            let (direct, stepwise) = (table.estimate(i, q), curves.estimate(i, q));
+            assert!((direct.base - stepwise.base).abs() < 0.05, "{i} {q}: {direct:?} {stepwise:?}");
+        }
+    }
+}
