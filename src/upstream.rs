@@ -6,6 +6,7 @@
 mod books;
 mod list;
 mod select;
+mod stand;
 mod tried;
 
 use core::ffi::c_void;

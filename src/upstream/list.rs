@@ -9,6 +9,7 @@ use labor_core::time::{Micros, SECOND};
 use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Member, Params, Shared};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_uint_t, time_t};
 
+use super::stand::{UNFIT, stand};
 use super::tried::Tried;
 use crate::ffi::{self, RrPeer, RrPeers};
 use crate::zone::{self, View};
@@ -50,7 +51,7 @@ pub struct List {
     pub balancer: Balancer,
     backup: bool,
     /// nginx's list and its counter of changes as of the last reading.
-    read: Option<(*mut ngx_http_upstream_rr_peers_t, ngx_uint_t)>,
+    pub(super) read: Option<(*mut ngx_http_upstream_rr_peers_t, ngx_uint_t)>,
     /// The list's record.
     group: Option<u32>,
     /// Some record is missing: when to ask again.
@@ -58,9 +59,9 @@ pub struct List {
     /// The zone's counter of changes that the records belong to.
     epoch: u32,
     /// What follows has one entry per server, in the list's order.
-    keys: Vec<u64>,
-    candidates: Vec<Candidate>,
-    peers: Vec<RrPeer>,
+    pub(super) keys: Vec<u64>,
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) peers: Vec<RrPeer>,
     /// Memory for reading the list.
     entries: Vec<Entry>,
     order: Vec<(u64, u32)>,
@@ -114,11 +115,6 @@ impl List {
         self.keys.len()
     }
 
-    /// How the servers stood at the last scan, and the balancer to choose by.
-    pub fn parts(&mut self) -> (&mut Balancer, &[Candidate]) {
-        (&mut self.balancer, &self.candidates)
-    }
-
     /// Reads how every server stands for a request, and the list itself first if it changed. `None` when that cannot be had.
     pub fn scan(&mut self, scan: &Scan<'_>) -> Option<()> {
         if self.read.is_some() && (self.epoch != zone::epoch() || self.retry_at.is_some_and(|at| scan.now >= at)) {
@@ -141,25 +137,15 @@ impl List {
     /// Notes how every server stands. The servers are those of the last reading, which the list's counter says are still there:
     /// going along nginx's links again would wait for one after the other.
     fn stand(&mut self, list: &RrPeers, scan: &Scan<'_>) {
-        let (single, first) = (list.single(), scan.tried.is_empty());
-        let shared = scan.view.shared(self.group);
+        if self.balancer.is_long() {
+            // Whom the balancer wants to know about is looked at when it chooses.
+            return;
+        }
+        let (single, shared) = (list.single(), scan.view.shared(self.group));
         let servers = self.peers.iter().zip(&self.keys);
         let places = self.candidates.iter_mut().zip(self.balancer.members());
         for ((peer, key), (candidate, member)) in servers.zip(places) {
-            let unfit = peer.down() != 0
-                || peer.weight() <= 0
-                || (peer.max_conns() != 0 && full(*peer, shared, member.slot))
-                || (!first && scan.tried.contains(*key));
-            candidate.fit = if unfit {
-                Fit::Unfit
-            } else if !single && peer.counted_out(scan.time) {
-                Fit::CountedOut
-            } else {
-                Fit::Usable
-            };
-            if member.slot.is_none() {
-                candidate.conns = u32::try_from(peer.conns()).unwrap_or(u32::MAX);
-            }
+            *candidate = stand((*peer, *key, member.slot), shared, scan, single);
         }
     }
 
@@ -251,7 +237,7 @@ impl List {
             }
         });
         self.peers.extend(list.iter().take(number));
-        self.candidates.extend(self.peers.iter().map(|_| Candidate { fit: Fit::Unfit, conns: 0 }));
+        self.candidates.extend(self.peers.iter().map(|_| UNFIT));
         for (peer, entry) in list.iter().zip(&mut self.entries).filter(|(_, entry)| entry.ordinal > 0) {
             entry.key = key(peer, entry.ordinal);
         }
@@ -304,7 +290,7 @@ impl List {
 }
 
 /// Whether a server has all the connections that `max_conns` allows; `slot` is its record.
-fn full(peer: RrPeer, shared: Shared<'_>, slot: Option<u32>) -> bool {
+pub(super) fn full(peer: RrPeer, shared: Shared<'_>, slot: Option<u32>) -> bool {
     let ours = || slot.and_then(|slot| shared.peers.get(slot as usize)).map(|peer| peer.connections());
     ffi::full(peer.max_conns(), peer.conns(), ours)
 }

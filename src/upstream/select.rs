@@ -68,12 +68,7 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
             let (choice, allowed) = match session(list, &scan, pc, ask) {
                 Some(choice) => (choice, DRAINING),
                 None => {
-                    let shared = list.shared(view);
-                    let (balancer, candidates) = list.parts();
-                    let choice = match ask {
-                        Ask::Best => balancer.pick(shared, candidates, request, now),
-                        Ask::LeastBad => balancer.least_bad(shared, candidates, now),
-                    };
+                    let Some(choice) = list.choose(&scan, (ask == Ask::Best).then_some(request)) else { break };
                     let Some(choice) = choice else { return Selected::Busy };
                     (choice, 0)
                 }

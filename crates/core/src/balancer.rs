@@ -119,7 +119,7 @@ impl Balancer {
         now: Micros,
     ) -> Option<Choice> {
         if self.is_long() {
-            return self.pick_from(shared, &|i| stand(candidates, i), request, now);
+            return self.pick_from(shared, &|i, _| stand(candidates, i), request, now);
         }
         self.survey(shared, candidates, now, false);
         let consent = Consent::of(shared.group, request.first, request.safe, now);
@@ -139,12 +139,13 @@ impl Balancer {
         Some(self.choice(index, reason))
     }
 
-    /// [`Balancer::pick`] for a long list: `stand` says how a member stands for this request and is asked for few of them.
+    /// [`Balancer::pick`] for a long list: `stand` says how a member, by index and record, stands for this request; it is asked
+    /// for few of them.
     /// `None` for a list that is not long.
     pub fn pick_from(
         &mut self,
         shared: Shared<'_>,
-        stand: &dyn Fn(usize) -> Candidate,
+        stand: &dyn Fn(usize, Option<u32>) -> Candidate,
         request: Request,
         now: Micros,
     ) -> Option<Choice> {
@@ -159,7 +160,7 @@ impl Balancer {
     pub fn least_bad_from(
         &mut self,
         shared: Shared<'_>,
-        stand: &dyn Fn(usize) -> Candidate,
+        stand: &dyn Fn(usize, Option<u32>) -> Candidate,
         now: Micros,
     ) -> Option<Choice> {
         let long = self.long.as_mut()?;
@@ -170,7 +171,7 @@ impl Balancer {
     /// The least bad server when neither list has a usable one: among those that nginx counts out.
     pub fn least_bad(&mut self, shared: Shared<'_>, candidates: &[Candidate], now: Micros) -> Option<Choice> {
         if self.is_long() {
-            return self.least_bad_from(shared, &|i| stand(candidates, i), now);
+            return self.least_bad_from(shared, &|i, _| stand(candidates, i), now);
         }
         self.survey(shared, candidates, now, true);
         let (index, _) = self.winner()?;

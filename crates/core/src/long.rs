@@ -51,8 +51,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) shared: Shared<'a>,
     pub(crate) members: &'a [Member],
     pub(crate) params: &'a Params,
-    /// How a server stands for this request.
-    pub(crate) stand: &'a dyn Fn(usize) -> Candidate,
+    /// How a server, by index and record, stands for this request.
+    pub(crate) stand: &'a dyn Fn(usize, Option<u32>) -> Candidate,
     /// The first attempt: what is found out for it holds for other requests too.
     pub(crate) first: bool,
     pub(crate) consent: Consent,
@@ -288,7 +288,7 @@ impl Long {
     /// What member `i` costs now; `None` when it is unfit.
     fn weigh(&mut self, ask: Ask<'_>, i: usize) -> Option<Weighed> {
         let member = ask.members.get(i).filter(|member| member.weight > 0)?;
-        let candidate = (ask.stand)(i);
+        let candidate = (ask.stand)(i, member.slot);
         if candidate.fit == Fit::Unfit {
             return None;
         }

@@ -52,7 +52,7 @@ fn never_allocates(params: Params, weights: &[u32]) {
         attempt.header(shared, &params, 200, false, world.now);
         let outcome = if i % 50 == 0 { Outcome::Fail(Failure::Reset) } else { Outcome::Pass };
         let receipt = attempt.finish(shared, &params, outcome, world.now);
-        world.balancer.settle(&receipt);
+        world.balancer.settle(shared, &receipt);
         let _ = world.balancer.least_bad(shared, &world.candidates, world.now);
     }
     assert_eq!(COUNT.with(Cell::get) - before, 0, "{policy:?}");

@@ -1,0 +1,67 @@
+//! How each server stands for a request, and whom the balancer chooses by that.
+//!
+//! In a short list everybody's standing is read beforehand (`list.rs`). In a long one the balancer asks for those that it looks
+//! at, so that a pick does not cost more the longer the list is. How well a server does is the core's business.
+
+use labor_core::{Candidate, Choice, Fit, Request, Shared};
+
+use super::list::{List, Scan, full};
+use crate::ffi::{RrPeer, RrPeers};
+
+/// A server that may not be given the request.
+pub const UNFIT: Candidate = Candidate { fit: Fit::Unfit, conns: 0 };
+
+/// How a server of this key and record stands for the request; `single` when nginx has no other.
+#[inline]
+pub fn stand(
+    (peer, key, slot): (RrPeer, u64, Option<u32>),
+    shared: Shared<'_>,
+    scan: &Scan<'_>,
+    single: bool,
+) -> Candidate {
+    let unfit = peer.down() != 0
+        || peer.weight() <= 0
+        || (peer.max_conns() != 0 && full(peer, shared, slot))
+        || (!scan.tried.is_empty() && scan.tried.contains(key));
+    if unfit {
+        return UNFIT;
+    }
+    let fit = if !single && peer.counted_out(scan.time) { Fit::CountedOut } else { Fit::Usable };
+    let conns = if slot.is_none() { u32::try_from(peer.conns()).unwrap_or(u32::MAX) } else { 0 };
+    Candidate { fit, conns }
+}
+
+impl List {
+    /// Chooses a server for `request`: the best one, or without a request the least bad of those that nginx counts out. `None`
+    /// when the list changed since the scan.
+    pub fn choose(&mut self, scan: &Scan<'_>, request: Option<Request>) -> Option<Option<Choice>> {
+        let shared = self.shared(scan.view);
+        let balancer = &mut self.balancer;
+        if !balancer.is_long() {
+            return Some(match request {
+                Some(request) => balancer.pick(shared, &self.candidates, request, scan.now),
+                None => balancer.least_bad(shared, &self.candidates, scan.now),
+            });
+        }
+        // SAFETY: as for `scan`. The core takes microseconds, allocates nothing and cannot panic.
+        let list = unsafe { RrPeers::read(scan.list) };
+        if self.read != Some((scan.list, list.config())) {
+            return None;
+        }
+        let (peers, keys, single) = (&self.peers, &self.keys, list.single());
+        let stand = |index: usize, slot: Option<u32>| match (peers.get(index), keys.get(index)) {
+            (Some(peer), Some(key)) => stand((*peer, *key, slot), shared, scan, single),
+            _ => UNFIT,
+        };
+        let choice = match request {
+            Some(request) => balancer.pick_from(shared, &stand, request, scan.now),
+            None => balancer.least_bad_from(shared, &stand, scan.now),
+        };
+        if let Some(choice) = &choice
+            && let Some(place) = self.candidates.get_mut(choice.index)
+        {
+            *place = stand(choice.index, choice.slot);
+        }
+        Some(choice)
+    }
+}
