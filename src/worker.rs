@@ -7,7 +7,7 @@
 mod audit;
 mod process;
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -21,10 +21,15 @@ use nginx_sys::{
 };
 use ngx::ngx_log_error;
 
-use crate::zone::{self, Map};
+use crate::zone::{self, Map, View};
 
 /// How often a worker looks after the shared memory, ms. A dead worker's requests are counted for no longer than this.
 const TICK: ngx_msec_t = 1000;
+/// In a large zone it does so part by part within that time, so many records at once: a fraction of a millisecond, where all
+/// of ten thousand would keep requests waiting for several.
+const PART: usize = 512;
+/// But it wakes up no more often than every 50 ms.
+const PARTS_MOST: usize = 20;
 
 /// What else a worker does once a second.
 static EACH_SECOND: OnceLock<fn(Micros)> = OnceLock::new();
@@ -168,18 +173,44 @@ fn reclaim(map: &Map) {
     }
 }
 
-/// Once a second.
+thread_local! {
+    /// Which part of the records comes next.
+    static NEXT_PART: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The parts that the zone's records are looked after in.
+fn parts(records: usize) -> usize {
+    records.div_ceil(PART).clamp(1, PARTS_MOST)
+}
+
+/// Looks after the next part; says whether it was the first one, which is so once a second.
+fn look_after(view: View, now: Micros) -> bool {
+    let records = view.map().peers.len();
+    let (parts, part) = (parts(records), NEXT_PART.get());
+    // Fails for a part that a smaller zone does not have.
+    let part = if part < parts { part } else { 0 };
+    NEXT_PART.set(part.saturating_add(1));
+    let size = records.div_ceil(parts);
+    let from = part.saturating_mul(size).min(records);
+    let range = from..from.saturating_add(size).min(records);
+    view.tend(range.clone(), now);
+    audit::run(view.map(), range);
+    part == 0
+}
+
+/// Once a second, or in a large zone for each part once a second.
 unsafe extern "C" fn tick(_event: *mut ngx_event_t) {
     // SAFETY: numbers that nginx sets.
     let leaving = unsafe { ngx_exiting != 0 || ngx_quit != 0 || ngx_terminate != 0 };
     if let Some(view) = zone::view() {
         let now = now();
-        reclaim(view.map());
-        view.tend(now);
-        audit::run(view.map());
+        let each_second = look_after(view, now);
+        if each_second {
+            reclaim(view.map());
+        }
         if leaving {
             view.stops_keeping();
-        } else if let Some(task) = EACH_SECOND.get() {
+        } else if let Some(task) = EACH_SECOND.get().filter(|_| each_second) {
             task(now);
         }
     }
@@ -224,8 +255,10 @@ impl Timer {
     }
 
     fn again(&self) {
+        let parts = zone::view().map_or(1, |view| parts(view.map().peers.len()));
+        let pause = TICK / parts.max(1) as ngx_msec_t;
         // SAFETY: `arm` has filled the event in; the event module is initialised before http modules' init_process.
-        unsafe { ngx_add_timer(self.event.get().cast(), TICK) };
+        unsafe { ngx_add_timer(self.event.get().cast(), pause) };
     }
 
     fn disarm(&self) {

@@ -12,6 +12,7 @@ mod recent;
 mod size;
 
 use core::cell::Cell as Slot;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::LazyLock;
 use std::thread::LocalKey;
@@ -242,14 +243,18 @@ impl View {
         }
     }
 
-    /// Once a second: confirms what this worker lists, frees what nobody has confirmed for long.
-    pub fn tend(&self, now: Micros) {
+    /// For each `part` of the servers once a second: confirms what this worker lists, frees what nobody has confirmed for long.
+    pub fn tend(&self, part: Range<usize>, now: Micros) {
+        let Some(peers) = self.0.map.peers.get(part.clone()) else { return };
         let lost =
-            PEERS.with(|l| l.confirm(self.0.map.peers, now)) | GROUPS.with(|l| l.confirm(self.0.map.groups, now));
+            PEERS.with(|l| l.confirm(peers, part.start, now)) | GROUPS.with(|l| l.confirm(self.0.map.groups, 0, now));
         if lost {
             EPOCH.set(EPOCH.get().wrapping_add(1));
         }
-        slots::expire(self.0.map.peers, GONE, now, |i| self.0.map.idle(i));
+        slots::expire(peers, GONE, now, |i| self.0.map.idle(part.start.saturating_add(i)));
+        if part.start > 0 {
+            return;
+        }
         slots::expire(self.0.map.groups, GONE, now, |_| true);
         RECENT.with(|r| r.note(self.0.map.peers, now));
         let refused = PEERS.with(Listed::forgive).max(GROUPS.with(Listed::forgive));

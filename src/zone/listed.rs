@@ -62,12 +62,12 @@ impl Listed {
         self.refused.set(0);
     }
 
-    /// Confirms every record in use. Returns whether one of them has been given to somebody else meanwhile, which takes a
+    /// Confirms every record in use among `records`, the first of which is `from` in the zone. Returns whether one of them has been given to somebody else meanwhile, which takes a
     /// worker stopped for minutes: its lists must be made again.
-    pub fn confirm<R: Record>(&self, records: &[R], now: Micros) -> bool {
+    pub fn confirm<R: Record>(&self, records: &[R], from: usize, now: Micros) -> bool {
         let Ok(mut keys) = self.keys.try_borrow_mut() else { return false };
         let mut lost = false;
-        for (key, record) in keys.iter_mut().zip(records).filter(|(key, _)| **key != 0) {
+        for (key, record) in keys.iter_mut().skip(from).zip(records).filter(|(key, _)| **key != 0) {
             if record.key().load(Ordering::Acquire) == *key {
                 slots::confirm(record, now);
             } else {
