@@ -11,7 +11,6 @@ mod model;
 mod net;
 mod timer;
 mod units;
-mod watch;
 
 use std::process::ExitCode;
 
@@ -32,7 +31,6 @@ enum Command {
     Model(model::Args),
     /// Send requests to a loopback address and report latencies from the moment each was due
     Load(Box<load::Args>),
-    Watch(watch::Args),
     Compare(compare::Args),
     /// Print an address of this machine with a port that is free at this moment
     FreeAddress {
@@ -59,7 +57,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         match command {
             Command::Model(args) => model::run(args).await,
             Command::Load(args) => load::run(*args).await,
-            Command::Watch(args) => watch::run(args).await,
             Command::Compare(args) => compare::run(args).await,
             Command::FreeAddress { ip } => {
                 let endpoint = net::Endpoint::parse(&std::net::SocketAddr::new(ip, 0).to_string())?;

@@ -42,7 +42,7 @@ pub struct Options {
     pub url: Target,
     /// The labor_api location, for everything that changes something
     #[arg(long, global = true, value_name = "URL", env = "LABOR_API", hide_env_values = true,
-          default_value = "unix:/run/nginx/labor.sock:/api/", value_parser = Target::parse)]
+          default_value = "http://127.0.0.1:8081/labor/control/", value_parser = Target::parse)]
     pub api: Target,
     /// How long one exchange with the server may take, such as 500ms or 10s
     #[arg(long, global = true, value_name = "TIME", default_value = "5s", value_parser = duration)]

@@ -149,7 +149,7 @@ fn refused(target: &Target, method: &str, answer: &Answer) -> Error {
         (301..=308, _) => {
             failure.hint(format!("it points to {}; redirects are not followed", printable(answer.header("Location"))))
         }
-        (500..=599, _) => failure.hint("nginx's error log says more"),
+        (500..=599, _) if code != "Reloading" => failure.hint("nginx's error log says more"),
         _ => failure,
     }
 }

@@ -228,8 +228,13 @@ fn picks(peer: &Peer) -> String {
         peer.labor.picks.iter().map(|(why, n)| (why.as_str(), *n)).filter(|(_, n)| *n > 0).collect();
     let total: f64 = counts.iter().map(|(_, n)| *n as f64).sum();
     counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    let shown: Vec<String> =
-        counts.iter().take(2).map(|(why, n)| format!("{} {:.0} %", word(why), *n as f64 * 100.0 / total)).collect();
+    // A rare reason that would show as 0 % says nothing.
+    let shown: Vec<String> = counts
+        .iter()
+        .take(2)
+        .filter(|(_, n)| *n as f64 >= 0.005 * total)
+        .map(|(why, n)| format!("{} {:.0} %", word(why), *n as f64 * 100.0 / total))
+        .collect();
     if shown.is_empty() { "-".into() } else { shown.join(", ") }
 }
 
