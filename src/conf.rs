@@ -3,6 +3,8 @@
 //! Text becomes values here and nowhere else; the words of `labor` itself are read in `conf/parameters.rs`, and how the
 //! directive gets along with others in its block is `conf/method.rs`. Nothing here is on the way of a request.
 
+mod api;
+mod doors;
 mod method;
 mod parameters;
 mod wrappers;
@@ -20,7 +22,7 @@ use ngx::core::Pool;
 use ngx::ngx_string;
 
 use crate::ffi;
-use crate::settings::{MainConf, UpstreamConf};
+use crate::settings::{LocationConf, MainConf, UpstreamConf};
 use crate::status::{self, Format};
 use crate::{filter, vars, zone};
 
@@ -29,7 +31,7 @@ const CONF_OK: *mut c_char = ptr::null_mut();
 /// What it returns when it has said itself what is wrong (nginx's `NGX_CONF_ERROR`).
 const CONF_ERROR: *mut c_char = ptr::without_provenance_mut(usize::MAX);
 
-static mut COMMANDS: [ngx_command_t; 4] = [
+static mut COMMANDS: [ngx_command_t; 6] = [
     ngx_command_t {
         name: ngx_string!("labor"),
         // Any number of words: which of them fit together is checked with better words than nginx's.
@@ -55,6 +57,22 @@ static mut COMMANDS: [ngx_command_t; 4] = [
         offset: 0,
         post: ptr::null_mut(),
     },
+    ngx_command_t {
+        name: ngx_string!("labor_api"),
+        type_: (NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS | NGX_CONF_TAKE1) as ngx_uint_t,
+        set: Some(api::labor_api),
+        conf: NGX_HTTP_LOC_CONF_OFFSET,
+        offset: 0,
+        post: ptr::null_mut(),
+    },
+    ngx_command_t {
+        name: ngx_string!("labor_state"),
+        type_: (NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE1) as ngx_uint_t,
+        set: Some(api::labor_state),
+        conf: NGX_HTTP_MAIN_CONF_OFFSET,
+        offset: 0,
+        post: ptr::null_mut(),
+    },
     ngx_command_t::empty(),
 ];
 
@@ -68,8 +86,12 @@ pub unsafe extern "C" fn preconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
     vars::add(cf)
 }
 
-/// After `http {}` is read: the filters.
-pub unsafe extern "C" fn postconfiguration(_cf: *mut ngx_conf_t) -> ngx_int_t {
+/// After `http {}` is read: the filters, and a look at who may change things.
+pub unsafe extern "C" fn postconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
+    // SAFETY: nginx hands over the configuration being read, inside `http {}`.
+    if let Some(main) = unsafe { ffi::main_conf(cf) } {
+        doors::check(cf, &main.doors);
+    }
     filter::install();
     NGX_OK as ngx_int_t
 }
@@ -84,6 +106,22 @@ pub unsafe extern "C" fn create_main_conf(cf: *mut ngx_conf_t) -> *mut c_void {
 pub unsafe extern "C" fn create_srv_conf(cf: *mut ngx_conf_t) -> *mut c_void {
     // SAFETY: as for the main configuration.
     unsafe { Pool::from_ngx_pool((*cf).pool) }.allocate(UpstreamConf::default()).cast()
+}
+
+/// Settings of one location, all at their defaults.
+pub unsafe extern "C" fn create_loc_conf(cf: *mut ngx_conf_t) -> *mut c_void {
+    // SAFETY: as for the main configuration.
+    unsafe { Pool::from_ngx_pool((*cf).pool) }.allocate(LocationConf::default()).cast()
+}
+
+/// A location takes over what it does not say itself.
+pub unsafe extern "C" fn merge_loc_conf(cf: *mut ngx_conf_t, parent: *mut c_void, child: *mut c_void) -> *mut c_char {
+    // SAFETY: nginx hands over what `create_loc_conf` made.
+    let confs = unsafe { (parent.cast::<LocationConf>().as_ref(), child.cast::<LocationConf>().as_mut()) };
+    if let (Some(parent), Some(child)) = confs {
+        api::inherit(cf, parent, child);
+    }
+    CONF_OK
 }
 
 /// Every upstream is initialised by now: checks that ours still are, and sizes the shared memory for them.

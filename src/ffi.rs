@@ -8,6 +8,7 @@ use core::fmt;
 use core::ptr;
 use core::slice;
 
+use labor_core::control::{Control, Settings, State};
 use nginx_sys::{
     NGX_LOG_EMERG, NGX_LOG_WARN, ngx_conf_log_error, ngx_conf_t, ngx_cycle_t, ngx_http_conf_ctx_t, ngx_http_module,
     ngx_http_upstream_rr_peer_t, ngx_http_upstream_rr_peers_t, ngx_http_upstream_srv_conf_t, ngx_palloc, ngx_pool_t,
@@ -86,7 +87,7 @@ pub unsafe fn args<'a>(cf: *mut ngx_conf_t) -> impl Iterator<Item = &'a [u8]> {
 ///
 /// # Safety
 /// `confs` must be null or an array of module configurations filled by nginx.
-unsafe fn slot(confs: *mut *mut c_void) -> *mut c_void {
+pub unsafe fn slot(confs: *mut *mut c_void) -> *mut c_void {
     if confs.is_null() {
         return ptr::null_mut();
     }
@@ -131,14 +132,19 @@ pub unsafe fn upstream_conf(us: *mut ngx_http_upstream_srv_conf_t) -> *mut Upstr
 /// The bit of `down` that takes a server out for all but its sticky sessions (`NGX_HTTP_UPSTREAM_DRAINING`, 1.29.6).
 pub const DRAINING: ngx_uint_t = 8;
 
-/// Whether a server has all the connections that `max_conns` (0 for no limit) allows; `conns` is nginx's count, `ours` that of
-/// its record.
+/// Whether a server has all the connections it may have: by what is set at run time, over all workers, or else by its configured
+/// `max_conns` (0 for no limit). `conns` is nginx's count, `ours` that of its record.
 ///
 /// nginx's count is never put right after the sudden death of a worker, ours is, but it also has the connections of workers
-/// from before a reload. So a server is full when both say so.
-pub fn full(max_conns: ngx_uint_t, conns: ngx_uint_t, ours: impl FnOnce() -> Option<u32>) -> bool {
-    let reached = |count: ngx_uint_t| count >= max_conns;
-    max_conns != 0 && reached(conns) && ours().is_none_or(|ours| reached(ours as ngx_uint_t))
+/// from before a reload. So by the configuration a server is full when both say so.
+pub fn full(control: &Control, max_conns: u64, conns: ngx_uint_t, ours: impl FnOnce() -> Option<u32>) -> bool {
+    match control.max_conns {
+        Some(most) => most.value != 0 && ours().is_some_and(|count| count >= most.value),
+        None => {
+            let reached = |count: u64| count >= max_conns;
+            max_conns != 0 && reached(conns as u64) && ours().is_none_or(|count| reached(u64::from(count)))
+        }
+    }
 }
 
 /// A list of servers under its shared lock; unlocked when dropped.
@@ -263,6 +269,17 @@ impl RrPeer {
     pub fn sid(self) -> ngx_str_t {
         // SAFETY: as for the other fields; written once, before the server is in the list.
         unsafe { ptr::read_volatile(&raw const (*self.0).sid) }
+    }
+
+    /// What the configuration says of it.
+    pub fn configured(self) -> Settings {
+        let state = match self.down() {
+            0 => State::Up,
+            bits if bits & !DRAINING == 0 => State::Drain,
+            _ => State::Down,
+        };
+        let weight = u32::try_from(self.weight().max(0)).unwrap_or(u32::MAX);
+        Settings { weight, state, max_conns: self.max_conns() as u64 }
     }
 
     /// Whether nginx counts the server out for its failures at `now` (s).

@@ -11,11 +11,13 @@
     unsafe_op_in_unsafe_fn
 )]
 
+mod api;
 mod conf;
 mod ffi;
 mod filter;
 mod outcome;
 mod settings;
+mod state;
 mod status;
 mod trace;
 mod upstream;
@@ -35,8 +37,8 @@ static HTTP_MODULE: ngx_http_module_t = ngx_http_module_t {
     init_main_conf: Some(conf::init_main_conf),
     create_srv_conf: Some(conf::create_srv_conf),
     merge_srv_conf: None,
-    create_loc_conf: None,
-    merge_loc_conf: None,
+    create_loc_conf: Some(conf::create_loc_conf),
+    merge_loc_conf: Some(conf::merge_loc_conf),
 };
 
 /// The module; nginx writes its indices into it.
@@ -47,6 +49,7 @@ pub static mut ngx_http_labor_module: ngx_module_t = ngx_module_t {
     ctx: (&raw const HTTP_MODULE).cast_mut().cast::<c_void>(),
     commands: conf::commands(),
     type_: NGX_HTTP_MODULE as ngx_uint_t,
+    init_module: Some(init_module),
     init_process: Some(init_process),
     exit_process: Some(exit_process),
     ..ngx_module_t::default()
@@ -70,14 +73,28 @@ pub static mut ngx_module_names: [*const c_char; 2] = [c"ngx_http_labor_module".
 #[allow(non_upper_case_globals)]
 pub static mut ngx_module_order: [*const c_char; 1] = [ptr::null()];
 
-/// The worker first (its slot, its clock), then the lists of servers, which need both.
+/// A configuration is read, by the master or by `nginx -t`.
+extern "C" fn init_module(cycle: *mut ngx_cycle_t) -> ngx_int_t {
+    state::check(cycle);
+    nginx_sys::NGX_OK as ngx_int_t
+}
+
+/// The worker first (its slot, its clock), then the lists of servers, which need both, then what looks after them.
 extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
-    worker::each_second(status::keeper::run);
+    worker::each_second(each_second);
     let status = worker::init_process(cycle);
     if status == nginx_sys::NGX_OK as ngx_int_t {
+        state::init_process(cycle);
         upstream::init_process(cycle);
+        api::init_process(cycle);
     }
     status
+}
+
+/// What a worker does once a second beside looking after the shared memory.
+fn each_second(now: labor_core::time::Micros) {
+    status::keeper::run(now);
+    api::each_second(now);
 }
 
 extern "C" fn exit_process(cycle: *mut ngx_cycle_t) {

@@ -4,9 +4,10 @@
 //! Parsing and checking is `conf.rs`, which alone writes these values; nothing changes them once the configuration is read.
 
 use core::ptr;
+use std::path::PathBuf;
 
 use labor_core::Params;
-use nginx_sys::{ngx_http_upstream_srv_conf_t, ngx_shm_zone_t};
+use nginx_sys::{ngx_http_conf_ctx_t, ngx_http_upstream_srv_conf_t, ngx_shm_zone_t, ngx_uint_t};
 
 use crate::upstream::Lists;
 
@@ -16,14 +17,42 @@ pub struct MainConf {
     pub upstreams: Vec<*mut ngx_http_upstream_srv_conf_t>,
     /// Size that `labor_zone` asks for, bytes; 0 lets the configuration decide.
     pub zone_size: usize,
+    /// Where to keep what is set at run time; none for nowhere.
+    pub state_file: Option<PathBuf>,
+    /// Locations with `labor_api write=on`.
+    pub doors: Vec<Door>,
     /// The shared memory zone, null until every `server` line is known.
     pub zone: *mut ngx_shm_zone_t,
 }
 
 impl Default for MainConf {
     fn default() -> Self {
-        Self { upstreams: Vec::new(), zone_size: 0, zone: ptr::null_mut() }
+        Self { upstreams: Vec::new(), zone_size: 0, state_file: None, doors: Vec::new(), zone: ptr::null_mut() }
     }
+}
+
+/// Settings of one location.
+#[derive(Default)]
+pub struct LocationConf {
+    /// What `labor_api` says there.
+    pub api: Option<Api>,
+}
+
+/// What `labor_api` says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Api {
+    /// Whether anything may be changed.
+    pub write: bool,
+    /// Where nginx keeps `$request_id`.
+    pub request_id: ngx_uint_t,
+}
+
+/// A location through which things may be changed, and where it stands in the configuration.
+pub struct Door {
+    /// Configurations of its server and of itself.
+    pub context: ngx_http_conf_ctx_t,
+    /// File and line.
+    pub place: String,
 }
 
 /// Settings of one `upstream {}` (nginx also makes one for `http {}` and each `server {}`, where it stays unused).

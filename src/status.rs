@@ -30,8 +30,13 @@ use ngx::{ngx_log_error, ngx_string};
 
 use crate::ffi;
 pub use format::Format;
-use query::Query;
-use send::Chain;
+pub use group::{Depth, Group};
+pub use own::Setting;
+pub use query::Query;
+pub use row::Row;
+pub use send::{Chain, header, send};
+pub use servers::Servers;
+pub use text::{Clock, text};
 
 /// What `labor_status` sets as the handler of its location, by the word behind it.
 pub fn handler(word: Option<Format>) -> unsafe extern "C" fn(*mut ngx_http_request_t) -> ngx_int_t {

@@ -4,7 +4,9 @@
 //! else is round robin's: weights, `max_fails`, references to servers, TLS sessions. No parsing, no formula, no status page here.
 
 mod books;
+mod fallback;
 mod list;
+mod rules;
 mod select;
 mod stand;
 mod tried;
@@ -16,10 +18,9 @@ use labor_core::{Attempt, Metric, Outcome};
 use nginx_sys::{
     NGX_BUSY, NGX_ERROR, NGX_HTTP_GET, NGX_HTTP_HEAD, NGX_HTTP_OPTIONS, NGX_OK, NGX_PEER_FAILED, NGX_PROCESS_SINGLE,
     NGX_PROCESS_WORKER, ngx_conf_t, ngx_cycle_t, ngx_http_request_t, ngx_http_upstream_free_round_robin_peer,
-    ngx_http_upstream_get_round_robin_peer, ngx_http_upstream_init_round_robin,
-    ngx_http_upstream_init_round_robin_peer, ngx_http_upstream_rr_peer_data_t, ngx_http_upstream_rr_peers_t,
-    ngx_http_upstream_srv_conf_t, ngx_http_upstream_t, ngx_int_t, ngx_peer_connection_t, ngx_process, ngx_time,
-    ngx_uint_t,
+    ngx_http_upstream_init_round_robin, ngx_http_upstream_init_round_robin_peer, ngx_http_upstream_rr_peer_data_t,
+    ngx_http_upstream_rr_peers_t, ngx_http_upstream_srv_conf_t, ngx_http_upstream_t, ngx_int_t, ngx_peer_connection_t,
+    ngx_process, ngx_time, ngx_uint_t,
 };
 
 pub use list::Lists;
@@ -233,6 +234,7 @@ unsafe extern "C" fn init(r: *mut ngx_http_request_t, us: *mut ngx_http_upstream
         if ngx_http_upstream_init_round_robin_peer(r, us) != NGX_OK as ngx_int_t {
             return NGX_ERROR as ngx_int_t;
         }
+        (*u).peer.tries = (*data.cast::<PeerData>()).tries((*u).peer.tries);
         (*u).peer.get = Some(get);
         (*u).peer.free = Some(free);
         #[cfg(ngx_ge_1_29_6)]
@@ -262,8 +264,7 @@ unsafe extern "C" fn get(pc: *mut ngx_peer_connection_t, data: *mut c_void) -> n
             Selected::Unavailable => request.round_robin = true,
         }
     }
-    // SAFETY: the data begins with what round robin expects.
-    unsafe { ngx_http_upstream_get_round_robin_peer(pc, data) }
+    request.round_robin(connection)
 }
 
 /// An attempt ends.

@@ -198,10 +198,15 @@ fn look_after(view: View, now: Micros) -> bool {
     part == 0
 }
 
+/// Whether this process has been told to end and only finishes what it has begun.
+pub fn is_leaving() -> bool {
+    // SAFETY: numbers that nginx sets.
+    unsafe { ngx_exiting != 0 || ngx_quit != 0 || ngx_terminate != 0 }
+}
+
 /// Once a second, or in a large zone for each part once a second.
 unsafe extern "C" fn tick(_event: *mut ngx_event_t) {
-    // SAFETY: numbers that nginx sets.
-    let leaving = unsafe { ngx_exiting != 0 || ngx_quit != 0 || ngx_terminate != 0 };
+    let leaving = is_leaving();
     if let Some(view) = zone::view() {
         let now = now();
         let each_second = look_after(view, now);

@@ -5,6 +5,7 @@
 //! belongs to a configuration, so old and new workers write it at once. Not here: which worker owns which row of cells
 //! (`worker.rs`), and anything about balancing.
 
+mod control;
 mod create;
 mod layout;
 mod listed;
@@ -69,6 +70,8 @@ struct Mapped {
     worker: Option<usize>,
     /// Size of the whole zone, bytes.
     size: usize,
+    /// Configurations that had used the memory when this worker began.
+    configurations: u64,
     log: *mut ngx_log_t,
 }
 
@@ -87,7 +90,8 @@ pub fn attach(cycle: *mut ngx_cycle_t, claim: impl FnOnce(&Map) -> Option<usize>
             let worker = claim(&map);
             let cells = worker.map_or(&[] as &[_], |w| map.row(w));
             // Kept for good: a process does this once, a single process without a master once per configuration.
-            let mapped = Mapped { map, cells, worker, size: zone.shm.size, log: (*cycle).log };
+            let configurations = map.header.configurations.load(Ordering::Acquire);
+            let mapped = Mapped { map, cells, worker, size: zone.shm.size, configurations, log: (*cycle).log };
             Some(View(Box::leak(Box::new(mapped))))
         })
     };

@@ -19,6 +19,8 @@ pub struct Own {
     pub state: &'static str,
     /// Seconds that it has been in this state; null when nobody has watched it for long enough to know.
     state_since: Option<f64>,
+    /// Whose word it is that the server is up, drains or is down.
+    pub state_source: &'static str,
     pub weight: Setting,
     max_conns: Setting,
     pub latency_us: Option<f64>,
@@ -58,6 +60,7 @@ impl Own {
         Self {
             state: state.name(),
             state_since: ago,
+            state_source: control.state_source().name(),
             weight: Setting::weight(&control, settings, configured),
             max_conns: Setting::max_conns(&control, settings, configured),
             latency_us: row.latency_us.map(rounded),
@@ -94,12 +97,14 @@ pub struct Setting {
 }
 
 impl Setting {
-    fn weight(control: &Control, settings: Settings, configured: Settings) -> Self {
+    /// The weight.
+    pub fn weight(control: &Control, settings: Settings, configured: Settings) -> Self {
         let (effective, configured) = (settings.weight.into(), configured.weight.into());
         Self { effective, configured, source: control.weight_source().name() }
     }
 
-    fn max_conns(control: &Control, settings: Settings, configured: Settings) -> Self {
+    /// `max_conns`.
+    pub fn max_conns(control: &Control, settings: Settings, configured: Settings) -> Self {
         let (effective, configured) = (settings.max_conns, configured.max_conns);
         Self { effective, configured, source: control.max_conns_source().name() }
     }

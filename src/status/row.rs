@@ -68,15 +68,15 @@ impl<'a> Row<'a> {
             control::State::Down => State::Down,
             control::State::Drain => State::Drain,
             control::State::Up if self.server.counted_out => State::Unavail,
-            control::State::Up if self.is_full(settings.max_conns) => State::Full,
+            control::State::Up if self.is_full() => State::Full,
             control::State::Up if self.peer.is_some_and(|p| report::is_lowered(p, self.policy)) => State::Lowered,
             control::State::Up => State::Up,
         }
     }
 
-    fn is_full(&self, max_conns: u64) -> bool {
-        let most = usize::try_from(max_conns).unwrap_or(usize::MAX);
-        ffi::full(most, self.server.conns, || self.peer.map(Peer::connections))
+    fn is_full(&self) -> bool {
+        let configured = self.server.configured.max_conns;
+        ffi::full(&self.control(), configured, self.server.conns, || self.peer.map(Peer::connections))
     }
 
     /// One of its counters.

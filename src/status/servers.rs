@@ -6,11 +6,11 @@
 use core::ops::Range;
 
 use labor_core::Metric;
-use labor_core::control::{Settings, State};
+use labor_core::control::Settings;
 use labor_core::key::{Identity, number_equals, peer_key};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_time, ngx_uint_t};
 
-use crate::ffi::{self, DRAINING, RrPeer, RrPeers};
+use crate::ffi::{self, RrPeers};
 
 /// Bytes reserved for a server's two names; longer ones are made up for by shorter ones, or the list is read again.
 const NAMES: usize = 160;
@@ -28,8 +28,12 @@ pub struct Server {
     pub conns: ngx_uint_t,
     /// nginx counts it out for its failures (`max_fails`).
     pub counted_out: bool,
+    /// `max_fails`, 0 for never counted out.
+    pub max_fails: u64,
+    /// `fail_timeout`, s.
+    pub fail_timeout: i64,
     /// Which of several equal entries.
-    ordinal: u32,
+    pub ordinal: u32,
 }
 
 /// A list of servers.
@@ -80,9 +84,11 @@ impl Servers {
             self.servers.push(Server {
                 name,
                 address,
-                configured: configured(peer),
+                configured: peer.configured(),
                 conns: peer.conns(),
                 counted_out: !single && peer.counted_out(now),
+                max_fails: peer.max_fails() as u64,
+                fail_timeout: peer.fail_timeout(),
                 ordinal: 0,
             });
         }
@@ -137,15 +143,4 @@ impl Servers {
             metric,
         })
     }
-}
-
-/// What nginx has of the server's parameters.
-fn configured(peer: RrPeer) -> Settings {
-    let state = match peer.down() {
-        0 => State::Up,
-        bits if bits & !DRAINING == 0 => State::Drain,
-        _ => State::Down,
-    };
-    let weight = u32::try_from(peer.weight().max(0)).unwrap_or(u32::MAX);
-    Settings { weight, state, max_conns: peer.max_conns() as u64 }
 }

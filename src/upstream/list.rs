@@ -4,11 +4,13 @@
 //! that a change of DNS between two steps of a request is followed and not answered with an error. What is read under a lock is
 //! numbers and hashes into memory reserved before. The order of the steps of a request is `select.rs`.
 
+use labor_core::control::Settings;
 use labor_core::key::{Identity, group_key, number_equals, peer_key};
 use labor_core::time::{Micros, SECOND};
-use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Member, Params, Shared};
+use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Metric, Params, Shared};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_uint_t, time_t};
 
+use super::rules::{Rules, closed, full, overfull};
 use super::stand::{UNFIT, stand};
 use super::tried::Tried;
 use crate::ffi::{self, RrPeer, RrPeers};
@@ -40,10 +42,12 @@ impl Lists {
 
 /// A server while the list is being read.
 #[derive(Clone, Copy)]
-struct Entry {
-    key: u64,
+pub(super) struct Entry {
+    pub(super) key: u64,
+    /// The key of the same server when the other metric is measured.
+    pub(super) other: u64,
     ordinal: u32,
-    weight: u32,
+    pub(super) configured: Settings,
 }
 
 /// One list.
@@ -58,12 +62,14 @@ pub struct List {
     retry_at: Option<Micros>,
     /// The zone's counter of changes that the records belong to.
     epoch: u32,
+    /// What is set for the servers at run time.
+    pub(super) rules: Rules,
     /// What follows has one entry per server, in the list's order.
     pub(super) keys: Vec<u64>,
     pub(super) candidates: Vec<Candidate>,
     pub(super) peers: Vec<RrPeer>,
+    pub(super) entries: Vec<Entry>,
     /// Memory for reading the list.
-    entries: Vec<Entry>,
     order: Vec<(u64, u32)>,
 }
 
@@ -97,6 +103,7 @@ impl List {
             group: None,
             retry_at: None,
             epoch: 0,
+            rules: Rules::default(),
             keys: Vec::new(),
             candidates: Vec::new(),
             peers: Vec::new(),
@@ -119,6 +126,8 @@ impl List {
     pub fn scan(&mut self, scan: &Scan<'_>) -> Option<()> {
         if self.read.is_some() && (self.epoch != zone::epoch() || self.retry_at.is_some_and(|at| scan.now >= at)) {
             self.claim(scan.host, scan.view, scan.now);
+        } else {
+            self.follow(scan.view, scan.now);
         }
         for _ in 0..ATTEMPTS {
             {
@@ -144,8 +153,8 @@ impl List {
         let (single, shared) = (list.single(), scan.view.shared(self.group));
         let servers = self.peers.iter().zip(&self.keys);
         let places = self.candidates.iter_mut().zip(self.balancer.members());
-        for ((peer, key), (candidate, member)) in servers.zip(places) {
-            *candidate = stand((*peer, *key, member.slot), shared, scan, single);
+        for (index, ((peer, key), (candidate, member))) in servers.zip(places).enumerate() {
+            *candidate = stand((*peer, *key, member.slot), self.rules.of(index), shared, scan, single);
         }
     }
 
@@ -174,15 +183,11 @@ impl List {
         let metric = self.balancer.params().metric;
         self.epoch = zone::epoch();
         self.group = view.group(group_key(host, self.backup, metric), now);
-        let members: Vec<Member> =
-            self.entries.iter().map(|entry| Member { slot: view.peer(entry.key, now), weight: entry.weight }).collect();
-        let complete = self.group.is_some() && members.iter().all(|member| member.slot.is_some());
+        let slots: Vec<Option<u32>> = self.entries.iter().map(|entry| view.peer(entry.key, now)).collect();
+        let complete = self.group.is_some() && slots.iter().all(Option::is_some);
         self.retry_at = (!complete).then_some(now.saturating_add(RETRY));
-        let same = |(a, b): (&Member, &Member)| a.slot == b.slot && a.weight == b.weight;
-        let before = self.balancer.members();
-        if before.len() != members.len() || !before.iter().zip(&members).all(same) {
-            self.balancer.set_members(&members);
-        }
+        self.settle(&slots, view);
+        self.apply(&slots, view, now);
     }
 
     /// Reads identities and weights into `entries`; the counter of changes they belong to.
@@ -219,16 +224,19 @@ impl List {
     fn identify(&mut self, list: &RrPeers, host: &[u8], number: usize) {
         let metric = self.balancer.params().metric;
         let backup = self.backup;
-        let key = |peer: RrPeer, ordinal: u32| {
+        let other = match metric {
+            Metric::LastByte => Metric::Header,
+            Metric::Header => Metric::LastByte,
+        };
+        let key = |peer: RrPeer, ordinal: u32, metric: Metric| {
             // SAFETY: the strings live and stay as they are while the list is locked, which is longer than this closure runs.
             let (name, address) = unsafe { (ffi::bytes(peer.server()), ffi::bytes(peer.name())) };
             peer_key(&Identity { upstream: host, backup, name, address, ordinal, metric })
         };
         for (index, peer) in (0u32..).zip(list.iter().take(number)) {
-            let key = key(peer, 0);
-            let weight = u32::try_from(peer.weight().max(0)).unwrap_or(u32::MAX);
-            self.entries.push(Entry { key, ordinal: 0, weight });
-            self.order.push((key, index));
+            let (own, other) = (key(peer, 0, metric), key(peer, 0, other));
+            self.entries.push(Entry { key: own, other, ordinal: 0, configured: peer.configured() });
+            self.order.push((own, index));
         }
         let entries = &mut self.entries;
         number_equals(&mut self.order, |index, ordinal| {
@@ -239,7 +247,7 @@ impl List {
         self.peers.extend(list.iter().take(number));
         self.candidates.extend(self.peers.iter().map(|_| UNFIT));
         for (peer, entry) in list.iter().zip(&mut self.entries).filter(|(_, entry)| entry.ordinal > 0) {
-            entry.key = key(peer, entry.ordinal);
+            (entry.key, entry.other) = (key(peer, entry.ordinal, metric), key(peer, entry.ordinal, other));
         }
     }
 
@@ -256,16 +264,17 @@ impl List {
         let index = list.iter().position(|peer| unsafe { ffi::bytes(peer.sid()) } == sid)?;
         let (peer, key) = (*self.peers.get(index)?, *self.keys.get(index)?);
         let slot = self.balancer.members().get(index)?.slot;
-        let usable = peer.down() & !ffi::DRAINING == 0
-            && !full(peer, self.shared(scan.view), slot)
+        let control = scan.view.control(slot);
+        let usable = !closed(peer, &control, true)
+            && !full(peer, &control, self.shared(scan.view), slot)
             && (single || !peer.counted_out(scan.time))
             && !scan.tried.contains(key);
         usable.then_some(index)
     }
 
-    /// Takes the chosen server if it still may be taken; one that may not is unfit from then on. `allowed` are the bits of
-    /// `down` that do not matter.
-    pub fn take(&mut self, scan: &Scan<'_>, choice: &Choice, allowed: ngx_uint_t) -> Taken {
+    /// Takes the chosen server if it still may be taken; one that may not is unfit from then on. For its own
+    /// `session` a server that drains may be taken.
+    pub fn take(&mut self, scan: &Scan<'_>, choice: &Choice, session: bool) -> Taken {
         let index = choice.index;
         // SAFETY: as for `scan`.
         let list = unsafe { RrPeers::read(scan.list) };
@@ -278,19 +287,22 @@ impl List {
             return Taken::Changed;
         };
         let shared = scan.view.shared(self.group);
+        // As it is now: what was set a moment ago counts.
+        let control = scan.view.control(choice.slot);
         let mut locked = list.lock(*peer);
-        if full(*peer, shared, choice.slot) || peer.down() & !allowed != 0 {
+        if full(*peer, &control, shared, choice.slot) || closed(*peer, &control, session) {
+            candidate.fit = Fit::Unfit;
+            return Taken::Full;
+        }
+        // Under the lock as well, so that nobody sees one count without the other.
+        let attempt = Attempt::begin(shared, choice, scan.now);
+        if overfull(&control, shared, choice.slot) {
+            let receipt = attempt.withdraw(shared);
+            self.balancer.settle(shared, &receipt);
             candidate.fit = Fit::Unfit;
             return Taken::Full;
         }
         locked.take(scan.time, candidate.fit == Fit::CountedOut);
-        // Under the lock as well, so that nobody sees one count without the other.
-        Taken::Yes(*peer, *key, Attempt::begin(shared, choice, scan.now))
+        Taken::Yes(*peer, *key, attempt)
     }
-}
-
-/// Whether a server has all the connections that `max_conns` allows; `slot` is its record.
-pub(super) fn full(peer: RrPeer, shared: Shared<'_>, slot: Option<u32>) -> bool {
-    let ours = || slot.and_then(|slot| shared.peers.get(slot as usize)).map(|peer| peer.connections());
-    ffi::full(peer.max_conns(), peer.conns(), ours)
 }

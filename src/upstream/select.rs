@@ -9,7 +9,7 @@ use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_peer_connection_t, ngx_time};
 
 use super::PeerData;
 use super::list::{List, Scan, Taken};
-use crate::ffi::{DRAINING, RrPeer};
+use crate::ffi::RrPeer;
 use crate::zone::{self, View};
 use crate::{trace, worker};
 
@@ -65,15 +65,15 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
         }
         // Each server can turn out to be full once.
         for _ in 0..=list.len() {
-            let (choice, allowed) = match session(list, &scan, pc, ask) {
-                Some(choice) => (choice, DRAINING),
+            let (choice, bound) = match session(list, &scan, pc, ask) {
+                Some(choice) => (choice, true),
                 None => {
                     let Some(choice) = list.choose(&scan, (ask == Ask::Best).then_some(request)) else { break };
                     let Some(choice) = choice else { return Selected::Busy };
-                    (choice, 0)
+                    (choice, false)
                 }
             };
-            match list.take(&scan, &choice, allowed) {
+            match list.take(&scan, &choice, bound) {
                 Taken::Yes(peer, key, attempt) => {
                     data.attempt = Some(attempt);
                     begin(data, pc, &Winner { peer, key, choice, list: raw, backup });

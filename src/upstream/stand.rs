@@ -3,25 +3,27 @@
 //! In a short list everybody's standing is read beforehand (`list.rs`). In a long one the balancer asks for those that it looks
 //! at, so that a pick does not cost more the longer the list is. How well a server does is the core's business.
 
+use labor_core::control::Control;
 use labor_core::{Candidate, Choice, Fit, Request, Shared};
 
-use super::list::{List, Scan, full};
+use super::list::{List, Scan};
+use super::rules::{closed, full};
 use crate::ffi::{RrPeer, RrPeers};
 
 /// A server that may not be given the request.
 pub const UNFIT: Candidate = Candidate { fit: Fit::Unfit, conns: 0 };
 
-/// How a server of this key and record stands for the request; `single` when nginx has no other.
+/// How a server of this key and record, with what is set for it, stands for the request; `single` when nginx has no other.
 #[inline]
 pub fn stand(
     (peer, key, slot): (RrPeer, u64, Option<u32>),
+    control: &Control,
     shared: Shared<'_>,
     scan: &Scan<'_>,
     single: bool,
 ) -> Candidate {
-    let unfit = peer.down() != 0
-        || peer.weight() <= 0
-        || (peer.max_conns() != 0 && full(peer, shared, slot))
+    let unfit = closed(peer, control, false)
+        || full(peer, control, shared, slot)
         || (!scan.tried.is_empty() && scan.tried.contains(key));
     if unfit {
         return UNFIT;
@@ -48,9 +50,9 @@ impl List {
         if self.read != Some((scan.list, list.config())) {
             return None;
         }
-        let (peers, keys, single) = (&self.peers, &self.keys, list.single());
+        let (peers, keys, rules, single) = (&self.peers, &self.keys, &self.rules, list.single());
         let stand = |index: usize, slot: Option<u32>| match (peers.get(index), keys.get(index)) {
-            (Some(peer), Some(key)) => stand((*peer, *key, slot), shared, scan, single),
+            (Some(peer), Some(key)) => stand((*peer, *key, slot), rules.of(index), shared, scan, single),
             _ => UNFIT,
         };
         let choice = match request {

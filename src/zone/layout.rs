@@ -36,6 +36,12 @@ pub struct Header {
     pub configurations: AtomicU64,
     /// Which worker looks after states and histories, and since when it has not said so ([`super::View::keeps`]).
     pub keeper: AtomicU64,
+    /// Grows after every change of what is set for a server: workers read that again when it has.
+    pub controls: AtomicU64,
+    /// What `controls` was when all that was set was last written to the state file.
+    pub saved: AtomicU64,
+    /// When a reload copied what is here to other memory, µs; 0 while this is the memory in use.
+    pub superseded: AtomicU64,
 }
 
 /// The place of one worker process. 0 when free, else what [`crate::worker`] packs.
