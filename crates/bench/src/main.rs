@@ -31,7 +31,8 @@ enum Command {
     Model(model::Args),
     /// Send requests to a loopback address and report latencies from the moment each was due
     Load(Box<load::Args>),
-    Compare(compare::Args),
+    Compare(Box<compare::Args>),
+    Document(compare::DocumentArgs),
     /// Print an address of this machine with a port that is free at this moment
     FreeAddress {
         /// The address without a port, such as 127.0.0.1
@@ -57,7 +58,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         match command {
             Command::Model(args) => model::run(args).await,
             Command::Load(args) => load::run(*args).await,
-            Command::Compare(args) => compare::run(args).await,
+            Command::Compare(args) => compare::run(*args).await,
+            Command::Document(args) => compare::document(&args),
             Command::FreeAddress { ip } => {
                 let endpoint = net::Endpoint::parse(&std::net::SocketAddr::new(ip, 0).to_string())?;
                 println!("{}", net::Reserved::bind(&endpoint)?.1);

@@ -105,3 +105,11 @@ fn the_table_is_for_people() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.starts_with("3 requests in ") && text.contains("status_5xx: 3") && text.contains("100.0%"), "{text}");
 }
+
+#[test]
+fn a_burst_can_come_before_the_steady_load() {
+    let model = Model::start(&["A="]);
+    let lines = log(&model.url("A"), "--rate 1000 --uniform --at-start 30 --requests 50");
+    assert_eq!(lines.iter().filter(|line| line.due == 0).count(), 30);
+    assert_eq!(lines.last().unwrap().due, 20_000);
+}

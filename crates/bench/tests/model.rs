@@ -188,3 +188,27 @@ fn wrong_command_lines_say_why() {
         assert!(!output.status.success() && text.contains(reason), "{args:?}: {text}");
     }
 }
+
+#[test]
+fn a_change_of_speed_stretches_and_shortens_what_is_under_way() {
+    let model = Model::start(&["A=k=1,service=const:400ms,slow=1000000", "B=service=const:100ms"]);
+    let asker = model.url("A");
+    let waiting = std::thread::spawn(move || log(&asker, "--burst 2"));
+    model.wait("A", "in_flight", 2);
+    // Both stand still: only time passes, as long as another server's answer takes.
+    assert!(log(&model.url("B"), "--burst 1")[0].latency >= 100_000);
+    assert_eq!(model.stat("A", "answers"), 0);
+    model.post("/set?server=A", "slow=0.01");
+    model.wait("A", "answers", 2);
+    let latencies: Vec<_> = waiting.join().unwrap().iter().map(|line| line.latency).collect();
+    // At the first speed they would have taken days, at the usual one 400 and 800 ms after the change.
+    assert!(latencies.iter().all(|latency| *latency >= 100_000), "{latencies:?}");
+    assert!(model.stat("A", "service_us") >= 800_000);
+}
+
+#[test]
+fn failing_answers_take_the_time_they_are_given() {
+    let model = Model::start(&["A=k=1,service=const:30s,fail=1:500,fast_fail,fail_after=60ms,network=40ms"]);
+    let lines = log(&model.url("A"), "--burst 4");
+    assert!(lines.iter().all(|line| line.outcome == "500" && line.latency >= 100_000), "{lines:?}");
+}

@@ -1,85 +1,104 @@
-//! From the logs of runs to figures: mean, quantiles and shares of one run, median and spread over seeds.
+//! From the logs of runs to figures: latencies, errors and shares of one run, and how they change with time.
 //!
 //! Exact, from every request: the runs are short and their figures are compared with each other.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+
+/// Requests below which a 99.9th percentile is the luck of one or two.
+const ENOUGH_FOR_P999: usize = 2000;
+/// Points of a timeline.
+pub const POINTS: usize = 60;
 
 /// One request of a log.
 pub struct Request {
+    due_us: u64,
     latency_us: u64,
-    server: String,
-    /// Latency is known: a whole answer or a time-out.
-    timed: bool,
+    /// Index in the scenario's servers.
+    server: Option<usize>,
     /// Status from 500 on, or no whole answer.
     error: bool,
 }
 
 /// The figures of some requests.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Figures {
     /// How many.
     pub count: usize,
     /// Answers from status 500 on, time-outs and broken connections.
     pub errors: usize,
-    /// Milliseconds, of whole answers (any status) and time-outs.
+    /// Latencies in ms are of good answers, counted from the moment the request was due.
     pub mean: f64,
     /// Likewise.
     pub p50: f64,
     /// Likewise.
     pub p99: f64,
-    /// Share of the answers that came from each server.
-    pub shares: BTreeMap<String, f64>,
+    /// Likewise; none where there are too few requests.
+    pub p999: Option<f64>,
+    /// Share of the answers that came from each server, 0–1.
+    pub shares: Vec<f64>,
 }
 
-/// Reads what `labor-bench load --log` wrote, in order of due time.
+/// A stretch of time of a run.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Point {
+    /// Requests.
+    pub count: usize,
+    /// Of them, good.
+    pub good: usize,
+    /// Sum of the latencies of these, ms.
+    pub sum: f64,
+    /// Answers of the server that changes first.
+    pub there: usize,
+}
+
+/// Reads what `labor-bench load --log` wrote, in order of due time; `servers` are the names of the scenario.
 ///
 /// # Errors
 /// When a line is not of that form.
-pub fn read(log: &str) -> Result<Vec<Request>> {
-    log.lines().map(|line| request(line).with_context(|| format!("log line \"{line}\""))).collect()
+pub fn read(log: &str, servers: &[&str]) -> Result<Vec<Request>> {
+    log.lines().map(|line| request(line, servers).with_context(|| format!("log line \"{line}\""))).collect()
 }
 
-fn request(line: &str) -> Result<Request> {
+fn request(line: &str, servers: &[&str]) -> Result<Request> {
     let fields: Vec<&str> = line.split('\t').collect();
-    let &[_, latency, server, outcome] = fields.as_slice() else { anyhow::bail!("not four fields") };
+    let &[due, latency, server, outcome] = fields.as_slice() else { anyhow::bail!("not four fields") };
     let status = outcome.parse::<u16>().ok();
     Ok(Request {
+        due_us: due.parse()?,
         latency_us: latency.parse()?,
-        server: server.to_owned(),
-        timed: status.is_some() || outcome == "timeout",
+        server: servers.iter().position(|name| *name == server),
         error: status.is_none_or(|status| status >= 500),
     })
 }
 
 impl Figures {
-    /// Of these requests.
+    /// Of the requests due from `from` seconds on and before `until`.
     ///
     /// # Errors
-    /// When not one of them has a latency.
-    pub fn of(requests: &[Request]) -> Result<Self> {
-        let mut latencies: Vec<u64> = requests.iter().filter(|r| r.timed).map(|r| r.latency_us).collect();
-        ensure!(!latencies.is_empty(), "no request was answered");
+    /// When not one of them has a good answer.
+    pub fn of(requests: &[Request], from: f64, until: f64, servers: usize) -> Result<Self> {
+        let within = |r: &&Request| (from..until).contains(&(r.due_us as f64 / 1e6));
+        let requests: Vec<&Request> = requests.iter().filter(within).collect();
+        let mut latencies: Vec<u64> = requests.iter().filter(|r| !r.error).map(|r| r.latency_us).collect();
+        ensure!(!latencies.is_empty(), "no request had a good answer");
         latencies.sort_unstable();
         // The nearest rank, as ⌈q·n⌉ from 1 on.
         let quantile = |q: f64| {
             let rank = ((latencies.len() as f64 * q).ceil() as usize).clamp(1, latencies.len());
             latencies[rank - 1] as f64 / 1e3
         };
-        let mut shares = BTreeMap::new();
-        for request in requests.iter().filter(|r| r.server != "-") {
-            *shares.entry(request.server.clone()).or_insert(0.0) += 1.0;
-        }
-        let answered: f64 = shares.values().sum();
-        shares.values_mut().for_each(|share| *share /= answered);
+        let mut shares = vec![0.0; servers];
+        requests.iter().filter_map(|r| r.server).for_each(|server| shares[server] += 1.0);
+        let answered = shares.iter().sum::<f64>().max(1.0);
+        shares.iter_mut().for_each(|share| *share /= answered);
         Ok(Self {
             count: requests.len(),
             errors: requests.iter().filter(|r| r.error).count(),
             mean: latencies.iter().sum::<u64>() as f64 / latencies.len() as f64 / 1e3,
             p50: quantile(0.5),
             p99: quantile(0.99),
+            p999: (latencies.len() >= ENOUGH_FOR_P999).then(|| quantile(0.999)),
             shares,
         })
     }
@@ -88,37 +107,32 @@ impl Figures {
     pub fn error_share(&self) -> f64 {
         self.errors as f64 / self.count as f64
     }
+}
 
-    /// As JSON; latencies in milliseconds.
-    pub fn json(&self) -> Value {
-        json!({
-            "count": self.count, "errors": self.errors, "mean_ms": self.mean, "p50_ms": self.p50, "p99_ms": self.p99,
-            "shares": self.shares,
-        })
+/// A run of `seconds` in [`POINTS`] equal parts, by due time; with the share of the server with the index `changing`.
+pub fn timeline(requests: &[Request], seconds: f64, changing: Option<usize>) -> Vec<Point> {
+    let mut points = vec![Point::default(); POINTS];
+    for request in requests {
+        let index = (request.due_us as f64 / 1e6 / seconds * POINTS as f64) as usize;
+        let point = &mut points[index.min(POINTS - 1)];
+        point.count += 1;
+        if !request.error {
+            point.good += 1;
+            point.sum += request.latency_us as f64 / 1e3;
+        }
+        point.there += usize::from(request.server.is_some() && request.server == changing);
     }
+    points
 }
 
-/// Median, smallest and largest of a figure over seeds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// The middle one; the mean of both middle ones when there are two.
-    pub median: f64,
-    /// The smallest.
-    pub least: f64,
-    /// The largest.
-    pub most: f64,
-}
-
-impl Spread {
-    /// Of at least one value; nothing of none.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_by(f64::total_cmp);
-        let (least, most) = (*values.first()?, *values.last()?);
-        let middle = values.len() / 2;
-        let median =
-            if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] };
-        Some(Self { median, least, most })
+/// Adds one run's timeline to another's.
+pub fn merge(all: &mut Vec<Point>, run: &[Point]) {
+    all.resize(all.len().max(run.len()), Point::default());
+    for (sum, point) in all.iter_mut().zip(run) {
+        sum.count += point.count;
+        sum.good += point.good;
+        sum.sum += point.sum;
+        sum.there += point.there;
     }
 }
 
@@ -127,28 +141,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_exact() {
+    fn figures_are_exact_and_errors_are_no_speed() {
         let mut log: String = (1..=100).map(|n| format!("{n}\t{}000\ta\t200\n", 101 - n)).collect();
-        log.push_str("101\t5\t-\tconnect\n102\t200000\tb\t500\n103\t100000\t-\ttimeout\n");
-        let figures = Figures::of(&read(&log).unwrap()).unwrap();
+        log.push_str("101\t5\t-\tconnect\n102\t200\tb\t500\n103\t100000\t-\ttimeout\n");
+        let requests = read(&log, &["a", "b"]).unwrap();
+        let figures = Figures::of(&requests, 0.0, 1.0, 2).unwrap();
         assert_eq!((figures.count, figures.errors), (103, 3));
-        assert!((figures.mean - (5050.0 + 200.0 + 100.0) / 102.0).abs() < 1e-9);
-        assert_eq!((figures.p50, figures.p99), (51.0, 100.0));
-        assert!((figures.shares["a"] - 100.0 / 101.0).abs() < 1e-9);
+        assert_eq!((figures.mean, figures.p50, figures.p99, figures.p999), (50.5, 50.0, 99.0, None));
+        assert!((figures.shares[0] - 100.0 / 101.0).abs() < 1e-9);
+        let first = Figures::of(&requests, 0.0, 5.5e-6, 2).unwrap();
+        assert_eq!((first.count, first.p50), (5, 98.0));
     }
 
     #[test]
     fn a_log_of_another_form_and_a_run_without_answers_are_errors() {
-        assert!(read("1\t2\t3").is_err());
-        assert!(read("1\tx\ta\t200").is_err());
-        assert!(Figures::of(&read("1\t0\t-\tconnect\n").unwrap()).is_err());
+        assert!(read("1\t2\t3", &[]).is_err());
+        assert!(read("1\tx\ta\t200", &[]).is_err());
+        assert!(Figures::of(&read("1\t0\t-\tconnect\n", &[]).unwrap(), 0.0, 1.0, 0).is_err());
     }
 
     #[test]
-    fn the_median_is_in_the_middle() {
-        let spread = |values: &[f64]| Spread::of(values.iter().copied());
-        assert_eq!(spread(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, least: 1.0, most: 3.0 }));
-        assert_eq!(spread(&[4.0, 1.0]), Some(Spread { median: 2.5, least: 1.0, most: 4.0 }));
-        assert_eq!(spread(&[]), None);
+    fn a_timeline_goes_by_due_time_and_runs_add_up() {
+        let log = "0\t1000\ta\t200\n500000\t3000\tb\t200\n999999\t5\ta\t503\n1000001\t5000\ta\t200\n";
+        let points = timeline(&read(log, &["a", "b"]).unwrap(), 1.0, Some(0));
+        let mut all = Vec::new();
+        merge(&mut all, &points);
+        merge(&mut all, &points);
+        let of = |p: Point| (p.count, p.good, p.sum, p.there);
+        assert_eq!(of(all[0]), (2, 2, 2.0, 2));
+        assert_eq!(of(all[POINTS / 2]), (2, 2, 6.0, 0));
+        assert_eq!(of(all[POINTS - 1]), (4, 2, 10.0, 4));
     }
 }

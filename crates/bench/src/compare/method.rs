@@ -1,15 +1,12 @@
-//! The balancing methods that `labor-bench compare` knows: which program runs each, and with which configuration.
+//! The balancing methods that `labor-bench compare` knows: which program runs each, and what the simulator calls it.
 //!
-//! All get the same: connections to the servers are kept, the same workers, one failure counted as by default.
+//! What the programs are told is conf.rs.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-
-/// Idle connections to the servers that a worker keeps: more than any scenario has in flight.
-const KEEPALIVE: u32 = 128;
 
 /// The programs that balance.
 #[derive(ClapArgs)]
@@ -23,9 +20,15 @@ pub struct Programs {
     /// An nginx that has least_time; runs its own least_conn too, to show what the builds differ by
     #[arg(long, value_name = "PATH")]
     pub least_time: Option<PathBuf>,
+    /// A directory with Debian's nginx and its modules unpacked: the program `run`, usr/lib/nginx/modules, usr/share/lua/5.1
+    #[arg(long, value_name = "DIR")]
+    pub debian: Option<PathBuf>,
     /// HAProxy
     #[arg(long, value_name = "PATH")]
     pub haproxy: Option<PathBuf>,
+    /// Caddy
+    #[arg(long, value_name = "PATH")]
+    pub caddy: Option<PathBuf>,
 }
 
 /// A way to choose a server.
@@ -33,183 +36,188 @@ pub struct Programs {
 pub struct Method {
     /// As in the report and on the command line.
     pub name: &'static str,
-    program: Program,
-    /// The directive in the upstream block (nginx) or behind `balance` (HAProxy).
-    directive: &'static str,
+    /// Who does it.
+    pub program: Program,
+    /// The directive in the upstream block (nginx), behind `balance` (HAProxy) or `lb_policy` (Caddy), or the Lua file.
+    pub directive: &'static str,
     /// Only the first server is configured: what it can do by itself.
     pub first_only: bool,
+    /// What the simulator may call it; the first name that it knows is taken. None: it has nothing of the kind.
+    pub simulated: &'static [&'static str],
+    /// Part of a run when no methods are named.
+    usual: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Program {
+/// What runs a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// nginx with our module.
     Module,
+    /// The same nginx without it.
     Nginx,
+    /// The nginx that has least_time.
     LeastTime,
+    /// Debian's nginx with upstream-fair.
+    Fair,
+    /// Debian's nginx with Lua.
+    Lua,
+    /// HAProxy.
     Haproxy,
+    /// Caddy.
+    Caddy,
 }
 
-const fn method(name: &'static str, program: Program, directive: &'static str) -> Method {
-    Method { name, program, directive, first_only: false }
+/// Methods that do not run, each with the reason.
+pub type LeftOut = Vec<(Method, String)>;
+
+type Names = &'static [&'static str];
+const LEAST_CONN: Names = &["least-conn"];
+const RANDOM_TWO: Names = &["random-two"];
+const LEAST_TIME: Names = &["least-time-last-byte", "least-time"];
+
+const fn usual(name: &'static str, program: Program, directive: &'static str, simulated: Names) -> Method {
+    Method { name, program, directive, first_only: false, simulated, usual: true }
+}
+
+const fn seldom(name: &'static str, program: Program, directive: &'static str) -> Method {
+    Method { usual: false, ..usual(name, program, directive, &[]) }
 }
 
 /// All of them, in the order of the report.
 pub const METHODS: &[Method] = &[
-    method("labor", Program::Module, "labor;"),
-    method("labor_header", Program::Module, "labor header;"),
-    method("labor_decay", Program::Module, "labor policy=decay;"),
-    method("labor_least_conn", Program::Module, "labor policy=least_conn;"),
-    method("round_robin", Program::Nginx, ""),
-    method("least_conn", Program::Nginx, "least_conn;"),
-    method("random_two", Program::Nginx, "random two least_conn;"),
-    method("least_time_header", Program::LeastTime, "least_time header;"),
-    method("least_time_last_byte", Program::LeastTime, "least_time last_byte;"),
-    method("least_conn_1.31", Program::LeastTime, "least_conn;"),
-    method("haproxy_leastconn", Program::Haproxy, "leastconn"),
-    Method { first_only: true, ..method("first_alone", Program::Nginx, "") },
+    usual("labor", Program::Module, "labor;", &["labor"]),
+    seldom("labor_header", Program::Module, "labor header;"),
+    seldom("labor_weighted", Program::Module, "labor policy=weighted;"),
+    seldom("labor_decay", Program::Module, "labor policy=decay;"),
+    seldom("labor_least_conn", Program::Module, "labor policy=least_conn;"),
+    usual("round_robin", Program::Nginx, "", &["round-robin"]),
+    usual("least_conn", Program::Nginx, "least_conn;", LEAST_CONN),
+    usual("random_two", Program::Nginx, "random two least_conn;", RANDOM_TWO),
+    usual("least_time_header", Program::LeastTime, "least_time header;", &["least-time-header", "least-time"]),
+    usual("least_time_last_byte", Program::LeastTime, "least_time last_byte;", LEAST_TIME),
+    usual("least_time_inflight", Program::LeastTime, "least_time last_byte inflight;", &["least-time-inflight"]),
+    usual("least_conn_1.31", Program::LeastTime, "least_conn;", LEAST_CONN),
+    usual("upstream_fair", Program::Fair, "fair;", &["upstream-fair", "fair"]),
+    usual("lua_fastest", Program::Lua, "fastest", &[]),
+    usual("lua_ewma", Program::Lua, "ewma", &["ingress-ewma", "ewma"]),
+    usual("haproxy_leastconn", Program::Haproxy, "leastconn", LEAST_CONN),
+    usual("haproxy_random", Program::Haproxy, "random", RANDOM_TWO),
+    usual("caddy_least_conn", Program::Caddy, "least_conn", LEAST_CONN),
+    Method { first_only: true, ..usual("first_alone", Program::Nginx, "", &[]) },
 ];
 
-/// The methods of a run when none are named.
-const USUAL: &[&str] = &[
-    "labor",
-    "round_robin",
-    "least_conn",
-    "random_two",
-    "least_time_header",
-    "least_time_last_byte",
-    "least_conn_1.31",
-    "haproxy_leastconn",
-    "first_alone",
-];
-
-/// The methods named, or the usual ones for which there is a program.
+/// The methods of a run, and those that are left out with the reason.
 ///
 /// # Errors
-/// When a name is unknown or its program is missing.
-pub fn choose(names: &[String], programs: &Programs) -> Result<Vec<Method>> {
+/// When a named one is unknown or its program is missing.
+pub fn choose(names: &[String], programs: &Programs) -> Result<(Vec<Method>, LeftOut)> {
+    let missing = |method: &Method| format!("no {} is given", method.program.option());
     if names.is_empty() {
-        let usual = METHODS.iter().filter(|m| USUAL.contains(&m.name) && programs.of(m.program).is_some());
-        return Ok(usual.copied().collect());
+        let usual = METHODS.iter().copied().filter(|method| method.usual);
+        let (there, not): (Vec<_>, Vec<_>) = usual.partition(|method| programs.of(method.program).is_some());
+        return Ok((there, not.into_iter().map(|method| (method, missing(&method))).collect()));
     }
-    names
-        .iter()
-        .map(|name| {
-            let Some(method) = METHODS.iter().find(|method| method.name == name) else {
-                let known: Vec<_> = METHODS.iter().map(|method| method.name).collect();
-                bail!("unknown method \"{name}\"; known: {}", known.join(", "));
-            };
-            if programs.of(method.program).is_none() {
-                bail!("no program for \"{name}\" is given");
-            }
-            Ok(*method)
-        })
-        .collect()
+    let mut methods = Vec::new();
+    for name in names {
+        let Some(method) = METHODS.iter().find(|method| method.name == name) else {
+            let known: Vec<_> = METHODS.iter().map(|method| method.name).collect();
+            bail!("unknown method \"{name}\"; known: {}", known.join(", "));
+        };
+        if programs.of(method.program).is_none() {
+            bail!("{name}: {}", missing(method));
+        }
+        methods.push(*method);
+    }
+    Ok((methods, Vec::new()))
+}
+
+impl Program {
+    /// The option that says where it is.
+    const fn option(self) -> &'static str {
+        match self {
+            Self::Module | Self::Nginx => "--nginx",
+            Self::LeastTime => "--least-time",
+            Self::Fair | Self::Lua => "--debian",
+            Self::Haproxy => "--haproxy",
+            Self::Caddy => "--caddy",
+        }
+    }
 }
 
 impl Programs {
-    fn of(&self, program: Program) -> Option<&Path> {
+    fn of(&self, program: Program) -> Option<PathBuf> {
         match program {
-            Program::Module | Program::Nginx => Some(&self.nginx),
-            Program::LeastTime => self.least_time.as_deref(),
-            Program::Haproxy => self.haproxy.as_deref(),
+            Program::Module | Program::Nginx => Some(self.nginx.clone()),
+            Program::LeastTime => self.least_time.clone(),
+            Program::Fair | Program::Lua => self.debian.as_ref().map(|dir| dir.join("run")),
+            Program::Haproxy => self.haproxy.clone(),
+            Program::Caddy => self.caddy.clone(),
         }
     }
 
     /// The command that runs a method in the foreground with its configuration in `dir`.
-    pub fn command(&self, method: Method, dir: &Path) -> Option<(PathBuf, Vec<String>)> {
-        let program = self.of(method.program)?.to_owned();
-        let conf = dir.join("conf").display().to_string();
-        let arguments = match method.program {
-            Program::Haproxy => vec!["-db".to_owned(), "-f".to_owned(), conf],
-            _ => ["-e", "stderr", "-p", &dir.display().to_string(), "-c", &conf].map(str::to_owned).to_vec(),
-        };
-        Some((program, arguments))
-    }
-
-    /// The configuration of a method: listens on the unix socket `dir/listen` before the servers (name, address).
-    pub fn configuration(&self, method: Method, workers: usize, servers: &[(String, String)], dir: &Path) -> String {
-        let servers = if method.first_only { servers.get(..1).unwrap_or(servers) } else { servers };
+    pub fn command(&self, method: Method, workers: usize, dir: &Path) -> Option<Command> {
+        let mut command = Command::new(self.of(method.program)?);
+        let conf = dir.join("conf");
         match method.program {
-            Program::Haproxy => haproxy(method, workers, servers, dir),
-            _ => self.nginx_configuration(method, workers, servers, dir),
-        }
+            Program::Haproxy => command.args(["-db", "-f"]).arg(conf),
+            Program::Caddy => {
+                // What it would otherwise write into the home directory.
+                command.envs(["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].map(|name| (name, dir)));
+                command.env("GOMAXPROCS", workers.to_string());
+                command.args(["run", "--adapter", "caddyfile", "--config"]).arg(conf)
+            }
+            _ => command.args(["-e", "stderr", "-p"]).arg(dir).arg("-c").arg(conf),
+        };
+        Some(command)
     }
 
-    fn nginx_configuration(&self, method: Method, workers: usize, servers: &[(String, String)], dir: &Path) -> String {
-        let dir = dir.display();
-        let mut conf = String::new();
-        if method.program == Program::Module {
-            add(&mut conf, format_args!("load_module \"{}\";", self.module.display()));
+    /// What the programs of these methods call themselves, each once.
+    pub fn versions(&self, methods: &[Method]) -> Vec<String> {
+        let mut versions: Vec<String> = Vec::new();
+        for method in methods {
+            let Some(program) = self.of(method.program) else { continue };
+            let argument = if method.program == Program::Caddy { "version" } else { "-v" };
+            let Ok(output) = Command::new(program).arg(argument).output() else { continue };
+            let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+            let line = said.lines().next().unwrap_or_default();
+            let line = line.trim_start_matches("nginx version: ").split(" - http").next().unwrap_or_default().trim();
+            let version = match method.program {
+                Program::Caddy => format!("Caddy {line}"),
+                Program::Module => format!("{line} with labor"),
+                Program::LeastTime => format!("{line} (least_time)"),
+                Program::Fair | Program::Lua => format!("{line} of Debian (upstream-fair, Lua)"),
+                Program::Nginx | Program::Haproxy => line.to_owned(),
+            };
+            if !versions.iter().any(|known| known.starts_with(&version)) {
+                versions.push(version);
+            }
         }
-        if rustix::process::geteuid().is_root() {
-            add(&mut conf, format_args!("user root;"));
-        }
-        add(
-            &mut conf,
-            format_args!("daemon off;\nworker_processes {workers};\npid {dir}/pid;\nerror_log stderr warn;"),
-        );
-        add(&mut conf, format_args!("events {{ worker_connections 8192; }}\nhttp {{\n    access_log off;"));
-        for path in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
-            add(&mut conf, format_args!("    {path}_temp_path {dir}/{path};"));
-        }
-        // A connection of the load generator must not end in mid-run.
-        add(&mut conf, format_args!("    keepalive_requests 1000000;\n    upstream u {{\n        zone u 1m;"));
-        add(&mut conf, format_args!("        {}", method.directive));
-        for (name, address) in servers {
-            add(&mut conf, format_args!("        server {address}; # {name}"));
-        }
-        add(&mut conf, format_args!("        keepalive {KEEPALIVE};\n        keepalive_requests 1000000;\n    }}"));
-        add(&mut conf, format_args!("    server {{\n        listen unix:{dir}/listen;"));
-        add(&mut conf, format_args!("        location / {{\n            proxy_pass http://u;"));
-        add(
-            &mut conf,
-            format_args!("            proxy_http_version 1.1;\n            proxy_set_header Connection \"\";"),
-        );
-        add(&mut conf, format_args!("        }}\n    }}\n}}"));
-        conf
+        versions
     }
-}
-
-fn haproxy(method: Method, workers: usize, servers: &[(String, String)], dir: &Path) -> String {
-    let mut conf = format!("global\n    maxconn 8192\n    nbthread {workers}\ndefaults\n    mode http\n");
-    add(&mut conf, format_args!("    timeout connect 60s\n    timeout client 60s\n    timeout server 60s"));
-    add(&mut conf, format_args!("    http-reuse always\nfrontend f\n    bind unix@{}/listen", dir.display()));
-    add(&mut conf, format_args!("    default_backend b\nbackend b\n    balance {}", method.directive));
-    for (name, address) in servers {
-        add(&mut conf, format_args!("    server {name} {address}"));
-    }
-    conf
-}
-
-fn add(text: &mut String, line: std::fmt::Arguments) {
-    writeln!(text, "{line}").expect("a String takes every write");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn programs() -> Programs {
-        Programs { nginx: "n".into(), module: "m.so".into(), least_time: None, haproxy: None }
-    }
-
     #[test]
     fn a_method_without_program_is_left_out_and_refused_when_named() {
-        let names = |methods: Vec<Method>| methods.iter().map(|m| m.name).collect::<Vec<_>>();
-        let usual = names(choose(&[], &programs()).unwrap());
-        assert_eq!(usual, ["labor", "round_robin", "least_conn", "random_two", "first_alone"]);
-        assert!(choose(&["haproxy_leastconn".to_owned()], &programs()).is_err());
-        assert!(choose(&["fastest".to_owned()], &programs()).is_err());
-        assert_eq!(names(choose(&["least_conn".to_owned()], &programs()).unwrap()), ["least_conn"]);
-    }
-
-    #[test]
-    fn only_the_module_s_methods_load_it_and_one_server_is_alone() {
-        let servers = [("a".to_owned(), "127.0.0.1:1".to_owned()), ("b".to_owned(), "127.0.0.1:2".to_owned())];
-        for method in METHODS {
-            let conf = programs().configuration(*method, 2, &servers, Path::new("d"));
-            assert_eq!(conf.contains("load_module"), method.program == Program::Module, "{}", method.name);
-            assert_eq!(conf.contains("127.0.0.1:2"), !method.first_only, "{}", method.name);
-            assert!(conf.contains(method.directive) && conf.contains("d/listen"), "{conf}");
-        }
+        let programs = Programs {
+            nginx: "n".into(),
+            module: "m.so".into(),
+            least_time: None,
+            debian: None,
+            haproxy: None,
+            caddy: Some("c".into()),
+        };
+        let (there, left_out) = choose(&[], &programs).unwrap();
+        let names: Vec<_> = there.iter().map(|method| method.name).collect();
+        assert_eq!(names, ["labor", "round_robin", "least_conn", "random_two", "caddy_least_conn", "first_alone"]);
+        assert!(left_out.iter().any(|(m, why)| m.name == "upstream_fair" && why.contains("--debian")));
+        let named = |name: &str| choose(&[name.to_owned()], &programs).map(|chosen| chosen.0);
+        assert!(named("haproxy_leastconn").is_err());
+        assert!(named("fastest").is_err());
+        assert_eq!(named("labor_decay").unwrap().len(), 1);
     }
 }

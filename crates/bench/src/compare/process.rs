@@ -13,8 +13,9 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
+use super::conf::{self, Upstream};
 use super::method::{Method, Programs};
-use super::scenario::Scenario;
+use super::scenario::{Scenario, Server};
 use crate::clock::now;
 use crate::net::Endpoint;
 
@@ -29,8 +30,8 @@ const TIMEOUT: &str = "30s";
 pub struct Models {
     child: Child,
     control: Endpoint,
-    /// Name and address, in the order of the scenario.
-    pub servers: Vec<(String, String)>,
+    /// In the order of the scenario.
+    pub servers: Vec<Upstream>,
 }
 
 impl Models {
@@ -51,19 +52,26 @@ impl Models {
         timeout(PATIENCE, BufReader::new(out).read_line(&mut line)).await.context("model servers do not start")??;
         let ready: Value = serde_json::from_str(&line).context("model servers do not start")?;
         let address = |value: &Value| value.as_str().map(str::to_owned).context("an address is missing");
-        let servers = scenario.servers.iter().map(|s| Ok((s.name.clone(), address(&ready["servers"][&s.name])?)));
-        let servers = servers.collect::<Result<_>>()?;
+        let upstream = |server: &Server| -> Result<Upstream> {
+            let address = address(&ready["servers"][&server.name])?;
+            Ok(Upstream { name: server.name.clone(), address, weight: server.weight })
+        };
+        let servers = scenario.servers.iter().map(upstream).collect::<Result<_>>()?;
         Ok(Self { child, control: Endpoint::parse(&address(&ready["control"])?)?, servers })
     }
 
-    /// Applies the events of a scenario in time; ends after the last.
+    /// Applies the changes of a scenario in time; ends after the last.
+    ///
+    /// # Errors
+    /// When the model servers refuse one.
     pub async fn change(&self, scenario: &Scenario) -> Result<()> {
         let start = now();
-        for event in &scenario.events {
-            sleep((start + event.at).saturating_duration_since(now())).await;
-            let target = format!("/set?server={}", event.server);
-            let answer = self.ask(&target, &event.set).await?;
-            ensure!(answer.starts_with("HTTP/1.1 200"), "event of {}: {answer}", event.server);
+        for change in &scenario.changes {
+            let at = start + Duration::from_secs_f64(change.at);
+            sleep(at.saturating_duration_since(now())).await;
+            let name = &scenario.servers[change.server].name;
+            let answer = self.ask(&format!("/set?server={name}"), &change.set).await?;
+            ensure!(answer.starts_with("HTTP/1.1 200"), "event of {name}: {answer}");
         }
         Ok(())
     }
@@ -78,6 +86,9 @@ impl Models {
     }
 
     /// Ends them.
+    ///
+    /// # Errors
+    /// When they do not.
     pub async fn stop(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         timeout(PATIENCE, self.child.wait()).await.context("model servers do not end")??;
@@ -99,26 +110,30 @@ impl Balancer {
         programs: &Programs,
         method: Method,
         workers: usize,
-        servers: &[(String, String)],
+        servers: &[Upstream],
         dir: &Path,
     ) -> Result<Self> {
-        std::fs::write(dir.join("conf"), programs.configuration(method, workers, servers, dir))?;
-        let (program, arguments) = programs.command(method, dir).context("this method has no program")?;
+        for (name, text) in conf::files(programs, method, workers, servers, dir) {
+            std::fs::write(dir.join(name), text)?;
+        }
+        if let Some(modules) = conf::modules(programs, method) {
+            std::os::unix::fs::symlink(modules.canonicalize()?, dir.join("modules"))?;
+        }
+        let command = programs.command(method, workers, dir).context("this method has no program")?;
         let said = dir.join("said");
-        let child = Command::new(&program)
-            .args(arguments)
+        let child = Command::from(command)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(&said)?)
             .spawn()
-            .with_context(|| format!("run {}", program.display()))?;
+            .with_context(|| format!("run {}", method.name))?;
         let mut balancer = Self { child };
         let listen = Endpoint::parse(&format!("unix:{}", dir.join("listen").display()))?;
         let deadline = now() + PATIENCE;
         while listen.connect(None).await.is_err() {
             let ended = balancer.child.try_wait()?.is_some();
             if ended || now() > deadline {
-                bail!("{} does not start: {}", method.name, std::fs::read_to_string(&said)?);
+                bail!("{} does not start: {}", method.name, std::fs::read_to_string(&said)?.trim());
             }
             sleep(POLL).await;
         }
@@ -152,12 +167,34 @@ impl Drop for Balancer {
 /// # Errors
 /// When the load generator fails.
 pub async fn load(scenario: &Scenario, seed: u64, dir: &Path) -> Result<String> {
+    let mut kind = vec![
+        format!("--rate={}", scenario.rate),
+        format!("--duration={}s", scenario.seconds),
+        format!("--at-start={}", scenario.burst),
+        format!("--seed={seed}"),
+    ];
+    if scenario.post {
+        kind.extend(["--method=POST".to_owned(), "--body-bytes=16".to_owned()]);
+    }
+    send(dir, &kind).await
+}
+
+/// A few requests, of which at least one has to be answered.
+///
+/// # Errors
+/// When none is, or the load generator fails.
+pub async fn probe(dir: &Path) -> Result<()> {
+    let log = send(dir, &["--burst=8".to_owned()]).await?;
+    ensure!(log.lines().any(|line| line.ends_with("\t200")), "no good answer comes through: {}", log.trim());
+    Ok(())
+}
+
+async fn send(dir: &Path, kind: &[String]) -> Result<String> {
     let log = dir.join("log");
     let output = Command::new(std::env::current_exe()?)
         .args(["load", "--json", "--timeout", TIMEOUT])
         .args(["--url", &format!("http://unix:{}:/", dir.join("listen").display())])
-        .args(["--rate", &scenario.rate.to_string(), "--requests", &scenario.requests.to_string()])
-        .args(["--seed", &seed.to_string()])
+        .args(kind)
         .arg("--log")
         .arg(&log)
         .stdin(Stdio::null())

@@ -47,6 +47,9 @@ pub struct Args {
     /// Open loop: requests per second, Poisson arrivals
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<f64>,
+    /// With --rate: so many requests more at the very start, all at once
+    #[arg(long, value_name = "N", requires = "rate", default_value_t = 0)]
+    at_start: u64,
     /// With --rate: equal distances instead of Poisson
     #[arg(long, requires = "rate")]
     uniform: bool,
@@ -196,6 +199,8 @@ async fn send(args: &Args, run: &Rc<Run>, timer: &Timer) {
 struct Schedule {
     distance: f64,
     poisson: bool,
+    /// Requests that are due at once.
+    first: u64,
     at: f64,
     rng: fastrand::Rng,
 }
@@ -203,10 +208,20 @@ struct Schedule {
 impl Schedule {
     fn new(args: &Args) -> Self {
         let distance = args.rate.map_or(0.0, |rate| 1.0 / rate);
-        Self { distance, poisson: !args.uniform, at: 0.0, rng: fastrand::Rng::with_seed(args.seed) }
+        Self {
+            distance,
+            poisson: !args.uniform,
+            first: args.at_start,
+            at: 0.0,
+            rng: fastrand::Rng::with_seed(args.seed),
+        }
     }
 
     fn next(&mut self) -> Duration {
+        if self.first > 0 {
+            self.first -= 1;
+            return Duration::ZERO;
+        }
         // In (0, 1]: the logarithm of zero would end the run.
         let factor = if self.poisson { -(1.0 - self.rng.f64()).ln() } else { 1.0 };
         self.at += self.distance * factor;

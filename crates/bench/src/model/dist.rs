@@ -1,6 +1,6 @@
 //! Distributions of service times.
 //!
-//! The four shapes that the literature on load balancing uses: constant, exponential, heavy tail, and cache-like bimodal.
+//! The shapes that the literature on load balancing uses: constant, exponential, heavy tails, and cache-like bimodal.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -11,6 +11,9 @@ use crate::units::{duration, probability};
 
 /// The largest σ of a lognormal: above 4 the sample mean of a test says nothing about the mean.
 const MAX_SIGMA: f64 = 4.0;
+
+/// The longest draw, seconds.
+const LONGEST: f64 = 86_400.0;
 
 /// A service-time distribution; every parameter in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,10 +26,12 @@ pub enum Dist {
     Lognormal(f64, f64),
     /// The first time, or with the given probability the second.
     Bimodal(f64, f64, f64),
+    /// Pareto with this mean and shape α > 1.
+    Pareto(f64, f64),
 }
 
 impl Dist {
-    /// Reads `const:T`, `exp:MEAN`, `lognormal:MEAN:SIGMA` or `bimodal:T1:T2:PROBABILITY_OF_T2`.
+    /// Reads `const:T`, `exp:MEAN`, `lognormal:MEAN:SIGMA`, `bimodal:T1:T2:PROBABILITY_OF_T2` or `pareto:MEAN:ALPHA`.
     pub fn parse(text: &str) -> Result<Self> {
         let seconds = |part: &str| duration(part).map(|time| time.as_secs_f64());
         match text.split(':').collect::<Vec<_>>()[..] {
@@ -37,7 +42,14 @@ impl Dist {
                 _ => bail!("sigma \"{sigma}\" is not in 0 to {MAX_SIGMA}"),
             },
             ["bimodal", usual, rare, share] => Ok(Self::Bimodal(seconds(usual)?, seconds(rare)?, probability(share)?)),
-            _ => bail!("service \"{text}\" is not const:T, exp:MEAN, lognormal:MEAN:SIGMA or bimodal:T1:T2:P"),
+            ["pareto", mean, alpha] => match alpha.parse() {
+                // At 1 and below there is no mean.
+                Ok(alpha) if alpha > 1.0 => Ok(Self::Pareto(seconds(mean)?, alpha)),
+                _ => bail!("alpha \"{alpha}\" is not above 1"),
+            },
+            _ => bail!(
+                "service \"{text}\" is not const:T, exp:MEAN, lognormal:MEAN:SIGMA, bimodal:T1:T2:P or pareto:MEAN:ALPHA"
+            ),
         }
     }
 
@@ -60,8 +72,10 @@ impl Dist {
                     usual
                 }
             }
+            Self::Pareto(mean, alpha) => mean * (alpha - 1.0) / alpha * unit().powf(-1.0 / alpha),
         };
-        Duration::from_secs_f64(seconds)
+        // A shape near 1 has draws beyond every time there is; a day is for ever.
+        Duration::from_secs_f64(seconds.min(LONGEST))
     }
 }
 
@@ -82,12 +96,14 @@ mod tests {
         assert!((mean_of("exp:10ms") - 10.0).abs() < 0.15);
         assert!((mean_of("lognormal:10ms:1") - 10.0).abs() < 0.3);
         assert!((mean_of("bimodal:4ms:200ms:0.1") - 23.6).abs() < 0.5);
+        assert!((mean_of("pareto:10ms:3") - 10.0).abs() < 0.3);
         assert_eq!(mean_of("bimodal:4ms:200ms:0"), mean_of("const:4ms"));
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for wrong in ["", "10ms", "exp", "exp:10", "exp:1ms:2", "lognormal:1ms:9", "bimodal:1ms:2ms:3", "pareto:1ms"] {
+        for wrong in ["", "10ms", "exp", "exp:10", "exp:1ms:2", "lognormal:1ms:9", "bimodal:1ms:2ms:3", "pareto:1ms:1"]
+        {
             assert!(Dist::parse(wrong).is_err(), "{wrong}");
         }
     }

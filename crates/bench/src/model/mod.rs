@@ -142,3 +142,9 @@ async fn stdin_closed() {
     // The sender is never dropped unsent.
     let _ = receiver.await;
 }
+
+/// Whether model servers understand a NAME=SPEC; for tests of what is written for them.
+#[cfg(test)]
+pub fn check(spec: &str) -> Result<()> {
+    Spec::parse(spec).map(drop)
+}

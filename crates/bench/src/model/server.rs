@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::slots::Slots;
 use super::spec::{Behaviour, Protocol, Reset, Spec};
+use crate::clock::now;
 use crate::timer::Timer;
 
 /// What happened on a server since the start or the last `/reset`.
@@ -32,7 +34,7 @@ pub struct Counters {
     pub max_in_flight: Cell<usize>,
     /// The most requests that were worked on at once.
     pub max_in_service: Cell<usize>,
-    /// Sum of all service times drawn.
+    /// Sum of all service times drawn; `slow` does not count.
     pub service: Cell<Duration>,
 }
 
@@ -56,6 +58,8 @@ pub struct Server {
     in_flight: Cell<usize>,
     in_service: Cell<usize>,
     slots: Rc<Slots>,
+    /// When `slow` changed last, told to all that is under way.
+    speed: (Cell<Option<Instant>>, Notify),
     rng: RefCell<fastrand::Rng>,
     connections: RefCell<HashMap<u64, AbortHandle>>,
     next_connection: Cell<u64>,
@@ -65,7 +69,7 @@ pub struct Server {
 pub struct Job {
     server: Rc<Server>,
     /// The behaviour at arrival; a change concerns later requests, but for the service time, which is drawn when the
-    /// service begins.
+    /// service begins, and for `slow`.
     pub behaviour: Rc<Behaviour>,
     /// Requests in flight at arrival, this one included.
     pub in_flight: usize,
@@ -87,6 +91,7 @@ impl Server {
             in_flight: Cell::new(0),
             in_service: Cell::new(0),
             slots: Slots::new(spec.behaviour.k),
+            speed: (Cell::new(None), Notify::new()),
             rng: RefCell::new(fastrand::Rng::with_seed(seed)),
             behaviour: RefCell::new(Rc::new(spec.behaviour.clone())),
             connections: RefCell::default(),
@@ -105,8 +110,12 @@ impl Server {
         if spec.split(',').any(|word| word.trim().starts_with("first=")) {
             self.first_left.set(new.first.0);
         }
-        let k = new.k;
-        *self.behaviour.borrow_mut() = Rc::new(new);
+        let (k, slow) = (new.k, new.slow);
+        let before = self.behaviour.replace(Rc::new(new));
+        if before.slow != slow {
+            self.speed.0.set(Some(now()));
+            self.speed.1.notify_waiters();
+        }
         self.slots.set_limit(k);
         Ok(())
     }
@@ -191,6 +200,25 @@ impl Server {
         self.counters.service.set(self.counters.service.get().saturating_add(time));
         time
     }
+
+    /// Works off `work`, begun at `at`, at the server's speed, also when that changes meanwhile; the moment it was due to end.
+    async fn serve(&self, mut at: Instant, mut work: Duration) -> Instant {
+        loop {
+            let factor = self.behaviour().slow;
+            let due = at + work.mul_f64(factor);
+            let changed = self.speed.1.notified();
+            tokio::select! {
+                () = self.timer.until(due) => return due,
+                () = changed => {}
+            }
+            let moment = self.speed.0.get().unwrap_or(due);
+            if due <= moment {
+                return due;
+            }
+            work = work.saturating_sub(moment.saturating_duration_since(at).div_f64(factor));
+            at = at.max(moment);
+        }
+    }
 }
 
 /// Counts a request as being worked on; also when its client leaves in the middle.
@@ -220,12 +248,11 @@ impl Job {
         let there = self.arrived + one_way;
         timer.until(there).await;
         if behaviour.fast_fail && (self.failing || behaviour.status >= 500 || behaviour.grpc_status != 0) {
-            return timer.until(there + one_way).await;
+            return timer.until(there + behaviour.fail_after + one_way).await;
         }
         let slot = server.slots.acquire(there).await;
         let service = InService::enter(server);
-        let due = slot.since + server.service_time(self.in_flight);
-        timer.until(due).await;
+        let due = server.serve(slot.since, server.service_time(self.in_flight)).await;
         drop(service);
         slot.finish(due);
         timer.until(due + one_way).await;

@@ -61,6 +61,10 @@ pub struct Behaviour {
     pub fail: (f64, Option<u16>),
     /// Failing answers take neither slot nor service time.
     pub fast_fail: bool,
+    /// With `fast_fail`: what they take instead, beside the network time.
+    pub fail_after: Duration,
+    /// All work takes so many times longer, what is under way as well.
+    pub slow: f64,
     /// Requests are read and never answered.
     pub hang: bool,
     /// Wait between accepting a connection and reading from it.
@@ -96,6 +100,8 @@ impl Default for Behaviour {
             status: 200,
             fail: (0.0, None),
             fast_fail: false,
+            fail_after: Duration::ZERO,
+            slow: 1.0,
             hang: false,
             accept_delay: Duration::ZERO,
             first: (0, Duration::ZERO),
@@ -184,6 +190,8 @@ impl Behaviour {
             "status" => self.status = status(value)?,
             "fail" => self.fail = failure(value, protocol)?,
             "fast_fail" => self.fast_fail = switch(value)?,
+            "fail_after" => self.fail_after = duration(value)?,
+            "slow" => self.slow = slow(value)?,
             "hang" => self.hang = switch(value)?,
             "accept_delay" => self.accept_delay = duration(value)?,
             "first" => self.first = first(value)?,
@@ -220,12 +228,16 @@ fn allowed(key: &str, protocol: Protocol) -> Result<()> {
     Ok(())
 }
 
-fn switch(value: &str) -> Result<bool> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => bail!("\"{value}\" is not on or off"),
+fn slow(value: &str) -> Result<f64> {
+    match value.parse() {
+        Ok(factor) if (1e-3..=1e6).contains(&factor) => Ok(factor),
+        _ => bail!("\"{value}\" is not a factor in 0.001 to 1000000"),
     }
+}
+
+fn switch(value: &str) -> Result<bool> {
+    ensure!(matches!(value, "on" | "off"), "\"{value}\" is not on or off");
+    Ok(value == "on")
 }
 
 fn concurrency(value: &str) -> Result<usize> {
@@ -268,12 +280,12 @@ fn first(value: &str) -> Result<(u64, Duration)> {
 }
 
 fn reset(value: &str) -> Result<Reset> {
-    match value {
-        "none" => Ok(Reset::None),
-        "header" => Ok(Reset::Header),
-        "body" => Ok(Reset::Body),
+    Ok(match value {
+        "none" => Reset::None,
+        "header" => Reset::Header,
+        "body" => Reset::Body,
         _ => bail!("\"{value}\" is not none, header or body"),
-    }
+    })
 }
 
 fn body(value: &str) -> Result<usize> {
@@ -322,15 +334,14 @@ mod tests {
             "A",
             "=k=1",
             "A=k=0",
-            "A=colour=red",
             "A=status=99",
-            "A=fail=2",
             "A=reset=body,body=1",
             "A=listen=10.0.0.1:80",
             "A=grpc_status=14",
             "A=protocol=memcached,body=5",
             "A=protocol=scgi,close_idle=1",
             "A=hang=perhaps",
+            "A=slow=0",
             "A b=k=1",
         ] {
             assert!(Spec::parse(wrong).is_err(), "{wrong}");
