@@ -27,16 +27,24 @@ pub struct Figures {
     pub count: usize,
     /// Answers from status 500 on, time-outs and broken connections.
     pub errors: usize,
-    /// Latencies in ms are of good answers, counted from the moment the request was due.
+    /// Latencies in ms are of good answers, counted from the moment the request was due; NaN where there are none.
+    #[serde(deserialize_with = "or_nan")]
     pub mean: f64,
     /// Likewise.
+    #[serde(deserialize_with = "or_nan")]
     pub p50: f64,
     /// Likewise.
+    #[serde(deserialize_with = "or_nan")]
     pub p99: f64,
     /// Likewise; none where there are too few requests.
     pub p999: Option<f64>,
     /// Share of the answers that came from each server, 0–1.
     pub shares: Vec<f64>,
+}
+
+/// JSON knows no NaN and has null in its place.
+fn or_nan<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
 /// A stretch of time of a run.
@@ -76,17 +84,17 @@ impl Figures {
     /// Of the requests due from `from` seconds on and before `until`.
     ///
     /// # Errors
-    /// When not one of them has a good answer.
+    /// When there are none.
     pub fn of(requests: &[Request], from: f64, until: f64, servers: usize) -> Result<Self> {
         let within = |r: &&Request| (from..until).contains(&(r.due_us as f64 / 1e6));
         let requests: Vec<&Request> = requests.iter().filter(within).collect();
         let mut latencies: Vec<u64> = requests.iter().filter(|r| !r.error).map(|r| r.latency_us).collect();
-        ensure!(!latencies.is_empty(), "no request had a good answer");
+        ensure!(!requests.is_empty(), "no requests from {from} s on");
         latencies.sort_unstable();
         // The nearest rank, as ⌈q·n⌉ from 1 on.
         let quantile = |q: f64| {
-            let rank = ((latencies.len() as f64 * q).ceil() as usize).clamp(1, latencies.len());
-            latencies[rank - 1] as f64 / 1e3
+            let rank = ((latencies.len() as f64 * q).ceil() as usize).max(1);
+            latencies.get(rank - 1).map_or(f64::NAN, |latency| *latency as f64 / 1e3)
         };
         let mut shares = vec![0.0; servers];
         requests.iter().filter_map(|r| r.server).for_each(|server| shares[server] += 1.0);
@@ -157,7 +165,11 @@ mod tests {
     fn a_log_of_another_form_and_a_run_without_answers_are_errors() {
         assert!(read("1\t2\t3", &[]).is_err());
         assert!(read("1\tx\ta\t200", &[]).is_err());
-        assert!(Figures::of(&read("1\t0\t-\tconnect\n", &[]).unwrap(), 0.0, 1.0, 0).is_err());
+        assert!(Figures::of(&[], 0.0, 1.0, 0).is_err());
+        let failed = Figures::of(&read("1\t0\t-\tconnect\n", &[]).unwrap(), 0.0, 1.0, 0).unwrap();
+        assert!(failed.mean.is_nan() && failed.p99.is_nan() && failed.errors == 1);
+        let again: Figures = serde_json::from_str(&serde_json::to_string(&failed).unwrap()).unwrap();
+        assert!(again.mean.is_nan());
     }
 
     #[test]

@@ -119,7 +119,7 @@ async fn compare(args: Rc<Args>) -> Result<()> {
     let first = scenarios.first().context("no scenario")?;
     let (methods, left_out) = probe(&args, first, methods, left_out).await?;
     let versions = args.programs.versions(&methods);
-    let turns = |scenario: &Scenario| Turns::new(methods.len(), scenario.rate, args.together);
+    let turns = |scenario: &Scenario| Turns::new(methods.len(), scenario.rate, args.together, scenario.at_once);
     let forecast = |s: &Scenario| (args.seeds as usize * turns(s).groups) as f64 * (s.seconds + AROUND);
     let mut clock = Clock::new(now(), scenarios.iter().map(forecast).sum());
     for scenario in scenarios {

@@ -34,6 +34,9 @@ struct Plan {
     seconds: f64,
     /// Its first seconds do not count.
     warmup: f64,
+    /// Methods at the same time at most; for what needs the processors at single moments.
+    #[serde(default = "no_limit")]
+    at_once: usize,
     /// Not among the usual ones: it takes long, or repeats what another shows.
     #[serde(default)]
     full: bool,
@@ -59,7 +62,7 @@ struct Simulated {
     workers: u32,
     #[serde(default = "one")]
     safe: f64,
-    #[serde(default = "count_of_one")]
+    #[serde(default = "count_of_one", skip_serializing)]
     tries: u32,
     #[serde(default)]
     service: Dist,
@@ -126,6 +129,10 @@ fn one() -> f64 {
     1.0
 }
 
+fn no_limit() -> usize {
+    usize::MAX
+}
+
 fn count_of_one() -> u32 {
     1
 }
@@ -140,6 +147,8 @@ pub struct Scenario {
     pub notes: String,
     /// Not among the usual ones.
     pub full: bool,
+    /// Methods at the same time at most.
+    pub at_once: usize,
     /// Requests per second, Poisson arrivals.
     pub rate: f64,
     /// Requests more at the very start.
@@ -206,6 +215,7 @@ impl Scenario {
             about,
             notes: plan.notes.trim().to_owned(),
             full: plan.full,
+            at_once: plan.at_once.max(1),
             rate: simulated.rate,
             burst: simulated.burst,
             post: simulated.safe == 0.0,

@@ -19,9 +19,9 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of at least one value; nothing of none.
+    /// Of at least one finite value; nothing of none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().collect();
+        let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;
@@ -43,11 +43,11 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of two lists in the same order of seeds, all above 0; nothing of empty ones. The interval is the percentile
+    /// Of two lists in the same order of seeds; nothing of empty ones, and unless all are above 0. The interval is the percentile
     /// bootstrap over seeds (Efron 1979); with few seeds it is too narrow, with one it is a point.
     pub fn of(ours: &[f64], theirs: &[f64]) -> Option<Self> {
         let logs: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| (a / b).ln()).collect();
-        if logs.is_empty() {
+        if logs.is_empty() || logs.iter().any(|log| !log.is_finite()) {
             return None;
         }
         let n = logs.len() as f64;
@@ -82,5 +82,6 @@ mod tests {
         assert!(loose.low < loose.value && loose.value < loose.high);
         assert!((0.08..0.15).contains(&(loose.high - loose.low)), "{loose:?}");
         assert_eq!(Ratio::of(&[], &[]), None);
+        assert_eq!(Ratio::of(&[1.0, f64::NAN], &[1.0, 1.0]), None);
     }
 }

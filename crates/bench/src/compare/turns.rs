@@ -13,9 +13,10 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// For so many methods of `rate` requests per second each, of which the machine bears `together`.
-    pub fn new(methods: usize, rate: f64, together: f64) -> Self {
-        let most = ((together / rate) as usize).clamp(1, methods.max(1));
+    /// For so many methods of `rate` requests per second each, of which the machine bears `together`; never more than
+    /// `at_once` methods.
+    pub fn new(methods: usize, rate: f64, together: f64, at_once: usize) -> Self {
+        let most = ((together / rate) as usize).min(at_once).clamp(1, methods.max(1));
         let groups = methods.div_ceil(most);
         // Groups of like size: a small last one would have the machine for itself.
         Self { methods, size: methods.div_ceil(groups.max(1)), groups }
@@ -73,7 +74,7 @@ mod tests {
     #[test]
     fn every_method_has_one_turn_in_groups_of_like_size() {
         for (methods, rate, groups) in [(15, 100.0, 1), (15, 400.0, 4), (15, 5000.0, 15), (1, 1.0, 1), (7, 500.0, 3)] {
-            let turns = Turns::new(methods, rate, 1600.0);
+            let turns = Turns::new(methods, rate, 1600.0, 99);
             let drawn = turns.of(3);
             assert_eq!((turns.groups, drawn.len()), (groups, groups), "{methods} of {rate}");
             assert!(
@@ -83,9 +84,10 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (0..methods).collect::<Vec<_>>());
         }
-        let turns = Turns::new(15, 400.0, 1600.0);
+        let turns = Turns::new(15, 400.0, 1600.0, 99);
         assert_eq!(turns.of(1), turns.of(1));
         assert_ne!(turns.of(1), turns.of(2));
+        assert_eq!(Turns::new(15, 1.0, 1600.0, 1).groups, 15);
     }
 
     #[test]
