@@ -5,6 +5,7 @@
 //! and how stands in the modules; scripts/bench finds the programs.
 
 mod conf;
+mod dist;
 mod document;
 mod events;
 mod figures;

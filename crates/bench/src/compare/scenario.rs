@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::dist::Dist;
 use super::events::{self, Change};
 
 /// Requests of one run at most: a typing error must not occupy the machine for hours.
@@ -69,25 +70,6 @@ struct Simulated {
     #[serde(skip_serializing_if = "Option::is_none")]
     watch: Option<Watch>,
     server: Vec<Spec>,
-}
-
-/// How work varies; every kind has mean 1.
-#[derive(Clone, Default, Deserialize, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-enum Dist {
-    Const,
-    #[default]
-    Exp,
-    LogNormal {
-        sigma: f64,
-    },
-    Bimodal {
-        share: f64,
-        factor: f64,
-    },
-    Pareto {
-        alpha: f64,
-    },
 }
 
 /// A server and a time to look at more closely.
@@ -231,8 +213,8 @@ impl Scenario {
     /// The same for a run of `seconds`, everything earlier in proportion: to see that all works.
     pub fn hurried(mut self, seconds: f64) -> Result<Self> {
         let clock = seconds / self.seconds;
-        let plan =
-            Plan { stretch: 1.0, clock, seconds, warmup: self.warmup * clock, full: false, notes: String::new() };
+        let warmup = self.warmup * clock;
+        let plan = Plan { stretch: 1.0, clock, seconds, warmup, at_once: 1, full: false, notes: String::new() };
         self.simulated = adapted(self.simulated, &plan)?;
         (self.servers, self.changes) = servers(&self.simulated)?;
         (self.seconds, self.warmup, self.watch) = (seconds, plan.warmup, self.simulated.watch);
@@ -331,22 +313,6 @@ fn name(service: f64, network: f64, others: &[Server]) -> String {
         return letters.skip(1).find(|name| !used(name)).unwrap_or_else(|| format!("{name}-{}", others.len()));
     }
     name
-}
-
-impl Dist {
-    /// In the SPEC language, for a mean in ms.
-    fn words(&self, mean: f64) -> String {
-        match self {
-            Self::Const => format!("const:{mean:.3}ms"),
-            Self::Exp => format!("exp:{mean:.3}ms"),
-            Self::LogNormal { sigma } => format!("lognormal:{mean:.3}ms:{sigma}"),
-            Self::Bimodal { share, factor } => {
-                let short = mean / (1.0 - share + share * factor);
-                format!("bimodal:{short:.3}ms:{:.3}ms:{share}", short * factor)
-            }
-            Self::Pareto { alpha } => format!("pareto:{mean:.3}ms:{alpha}"),
-        }
-    }
 }
 
 #[cfg(test)]
