@@ -84,7 +84,7 @@ function histogram(data) {
   const bars = counts.map((n, i) => s('rect', {
     x: i * step, width: Math.max(step - 1, 1), y: 40 - (n / most) * 38, height: (n / most) * 38,
   }, s('title', { text: 'up to ' + ms(data.bounds[first + i]) + ': ' + group(n) })));
-  const from = first > 0 ? ms(data.bounds[first - 1]) : '0 ms';
+  const from = first > 0 ? ms(data.bounds[first - 1]) : '≤ ' + ms(data.bounds[0]);
   const to = data.bounds[last] === undefined ? 'more' : ms(data.bounds[last]);
   return h('span', { class: 'histogram' }, h('span', { text: from }),
     s('svg', { viewBox: '0 0 ' + width + ' 40', role: 'img', 'aria-label': 'Histogram of response times from ' + from + ' to ' + to }, ...bars),

@@ -103,7 +103,7 @@ class Table {
   update({ node, cells, parts, detail }, server, upstream, before) {
     const { labor } = server;
     const open = this.open.has(server.key);
-    setAttr(node, 'class', 'level' + server.level + (open ? ' opened' : ''));
+    setAttr(node, 'class', 'level' + server.level + (server.slow ? ' slow' : '') + (open ? ' opened' : ''));
     setAttr(parts.button, 'aria-expanded', open);
     setAttr(parts.key, 'class', 'key' + (server.colour === null ? '' : ' colour' + server.colour));
     setText(parts.name, server.title);

@@ -66,7 +66,7 @@ class Timeline extends Plot {
   }
 
   light(server) {
-    return this.lit === null ? (server.level ? ' strong' : '') : this.lit === server.key ? ' strong' : ' faint';
+    return this.lit === null ? (server.slow || server.level === 2 ? ' strong' : '') : this.lit === server.key ? ' strong' : ' faint';
   }
 
   // Shares of each interval as stacked areas; servers without a colour together at the bottom.
