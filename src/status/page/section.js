@@ -11,7 +11,8 @@ class Section {
     this.facts = h('span', { class: 'note' });
     this.button = h('button', { type: 'button', 'aria-expanded': 'true', click: () => this.toggle() }, this.title);
     this.verdict = h('ul', { class: 'verdict' });
-    this.events = h('ol', { class: 'events' });
+    // It scrolls, so the keyboard has to get there.
+    this.events = h('ol', { class: 'events', tabindex: '0', 'aria-label': 'Events of ' + name });
     this.noEvents = h('p', { class: 'note', text: 'Nothing has happened yet.' });
     this.reasons = h('div', { class: 'reasons' });
     this.reasonsNote = h('span', { class: 'note' });
