@@ -12,15 +12,16 @@ $t->conf(<<'EOC')->run;
         labor;
         server %%ADDR_A%% weight=3 max_conns=50;
         server %%ADDR_B%% max_fails=0;
-        server %%DEAD%% max_fails=1 fail_timeout=100s;
         server %%ADDR_C%% backup;
         server %%DEAD2%% down;
     }
+    upstream out { zone out_zone 128k; labor; server %%DEAD%% max_fails=1 fail_timeout=100s; server %%DEAD3%% max_fails=1 fail_timeout=100s; }
     upstream other { labor header half_life=2s explore=2%; server %%ADDR_B%%; }
     upstream none { server %%ADDR_B%%; }
     server {
         listen %%LISTEN%%;
         location / { proxy_pass http://u; }
+        location /out { proxy_pass http://out; }
         location /other { proxy_pass http://other; }
     }
 EOC
@@ -38,19 +39,20 @@ sub status {
 }
 
 my $status = status('before any request');
-is_deeply [sort keys %{ $status->{upstreams} }], [qw(other u)], 'upstreams with labor, and no other';
+is_deeply [sort keys %{ $status->{upstreams} }], [qw(other out u)], 'upstreams with labor, and no other';
 my ($first) = @{ $status->{upstreams}{u}{peers} };
 ok !exists $first->{$_}, "no $_ before the first answer" for qw(header_time response_time selected);
 ok abs($status->{timestamp} / 1000 - time) < 5, 'the time is that of the host';
 
 $t->load(rate => 200, requests => 200);
 $t->get('/other') for 1 .. 3;
+is $t->get('/out')->status, 502, 'two servers that nobody is at';
 $status = status('after requests');
 my $u = $status->{upstreams}{u};
-my ($a, $b, $dead, $down, $backup) = @{ $u->{peers} };
-is_deeply [map { $_->{id} } @{ $u->{peers} }], [0 .. 4], 'ids are positions';
-is_deeply [map { $_->{server} } @{ $u->{peers} }], [map { $t->expand("%%$_%%") } qw(ADDR_A ADDR_B DEAD DEAD2 ADDR_C)], 'addresses';
-is_deeply [map { $_->{backup} ? 1 : 0 } @{ $u->{peers} }], [0, 0, 0, 0, 1], 'the backup is last, and says so';
+my ($a, $b, $down, $backup) = @{ $u->{peers} };
+is_deeply [map { $_->{id} } @{ $u->{peers} }], [0 .. 3], 'ids are positions';
+is_deeply [map { $_->{server} } @{ $u->{peers} }], [map { $t->expand("%%$_%%") } qw(ADDR_A ADDR_B DEAD2 ADDR_C)], 'addresses';
+is_deeply [map { $_->{backup} ? 1 : 0 } @{ $u->{peers} }], [0, 0, 0, 1], 'the backup is last, and says so';
 is $u->{zone}, 'u_zone', "nginx's zone";
 is $status->{upstreams}{other}{zone}, undef, 'and none';
 is $a->{weight}, 3, 'weight';
@@ -58,6 +60,7 @@ is $a->{max_conns}, 50, 'max_conns';
 ok !exists $b->{max_conns}, 'no max_conns where there is no limit';
 is_deeply $a->{labor}{weight}, { effective => 3, configured => 3, source => 'configuration' }, 'and where the weight comes from';
 is $down->{state}, 'down', 'a server that is down';
+my ($dead) = @{ $status->{upstreams}{out}{peers} };
 is $dead->{state}, 'unavail', 'one that max_fails took out';
 is $dead->{labor}{state}, 'unavail', 'in either vocabulary';
 cmp_ok $dead->{fails}, '>=', 1, 'its failures';

@@ -129,7 +129,14 @@ impl Look<'_> {
                 if known {
                     self.note(ring, &plain(Event::Added));
                 }
-                kept.set_told(state, now);
+                // Within the second between its beginning and this look.
+                if let Some(event @ (Event::Unavail | Event::Lowered | Event::Silent)) =
+                    transition(State::Up, state, row)
+                {
+                    self.note(ring, &reasoned(plain(event), row, ledger));
+                }
+                // As if long ago: what happens next is news.
+                kept.set_told(state, 0);
                 kept.weight.store(row.server.configured.weight, Ordering::Release);
                 kept.max_conns.store(limit(row), Ordering::Release);
             }
@@ -137,7 +144,7 @@ impl Look<'_> {
                 let event = transition(told, state, row);
                 let asked = matches!(event, Some(Event::Drained | Event::Down | Event::Up));
                 if asked || since(at, now) >= CALM {
-                    let Some(event) = event else { return kept.set_told(state, now) };
+                    let Some(event) = event else { return kept.set_told(state, at) };
                     if !asked {
                         self.note(ring, &reasoned(plain(event), row, ledger));
                     } else if !self.told(ring, event, row.address(), CALM) {

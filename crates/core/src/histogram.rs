@@ -105,7 +105,11 @@ impl Histogram {
             return;
         }
         self.turned.store(now, Ordering::Relaxed);
-        let stale = turned == 0 || since(turned, now) > 2 * TURN;
+        // Nothing was counted long before the first look.
+        if turned == 0 {
+            return;
+        }
+        let stale = since(turned, now) > 2 * TURN;
         for ((count, newer), older) in self.counts.iter().zip(&self.newer).zip(&self.older) {
             let count = count.load(Ordering::Relaxed) as u32;
             // After a stop of the keeper the older copy would be from long ago.
@@ -219,6 +223,18 @@ mod tests {
         histogram.count(1_000_000);
         assert!(histogram.quantiles([0.0]).unwrap()[0] > 500_000.0);
         assert_eq!(histogram.octaves().0.iter().sum::<u64>(), 101, "the counts go on");
+    }
+
+    #[test]
+    fn what_was_counted_before_the_first_turn_is_recent() {
+        let histogram = Histogram::default();
+        histogram.count(1000);
+        histogram.turn(SECOND);
+        assert!(histogram.quantiles([0.5]).is_some());
+        histogram.turn(SECOND + TURN);
+        assert!(histogram.quantiles([0.5]).is_some());
+        histogram.turn(SECOND + 2 * TURN);
+        assert_eq!(histogram.quantiles([0.5]), None);
     }
 
     #[test]

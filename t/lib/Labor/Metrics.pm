@@ -29,8 +29,9 @@ sub parse {
             push @wrong, "$name does not stand with its metric" unless defined $of;
             my %labels;
             while ($inner =~ /\G,?($NAME)="((?:[^"\\\n]|\\[\\"n])*)"/gc) {
-                push @wrong, "label $1 twice: $line" if exists $labels{$1};
-                $labels{$1} = $2 =~ s/\\(.)/$1 eq 'n' ? "\n" : $1/ger;
+                my ($label, $escaped) = ($1, $2);
+                push @wrong, "label $label twice: $line" if exists $labels{$label};
+                $labels{$label} = $escaped =~ s/\\(.)/$1 eq 'n' ? "\n" : $1/ger;
             }
             push @wrong, "no labels: $line" if (pos($inner) // 0) != length $inner;
             my $key = join "\0", $name, map { "$_=$labels{$_}" } sort keys %labels;
