@@ -8,6 +8,7 @@ pub mod arrivals;
 pub mod compare;
 pub mod dist;
 pub mod engine;
+pub mod log;
 pub mod plot;
 pub mod policy;
 pub mod queue;
