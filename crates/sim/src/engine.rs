@@ -57,6 +57,8 @@ struct Run<'a> {
     flights: Vec<Flight>,
     vacant: Vec<u32>,
     recorder: Recorder,
+    /// Luck of second attempts: what fails here need not fail there.
+    luck: Rng,
 }
 
 /// Simulates `scenario` under policy `kind`; everything follows from `seed`.
@@ -100,6 +102,7 @@ impl<'a> Run<'a> {
             flights: Vec::new(),
             vacant: Vec::new(),
             recorder,
+            luck: Rng::new(stream(seed, 5)),
         };
         run.list(0);
         run
@@ -162,6 +165,7 @@ impl<'a> Run<'a> {
             self.untried.clone_from(&self.present);
             again.tried.iter().filter(|&&s| s != u32::MAX).for_each(|&s| self.untried[s as usize] = false);
             again.tries += 1;
+            again.work.luck = [self.luck.unit(), self.luck.unit()];
             if self.send(id, again, now, u32::MAX) {
                 return;
             }

@@ -84,7 +84,8 @@ impl Format {
     /// What is wrong with it.
     pub fn read(&self, line: &str) -> Result<Option<Entry>, String> {
         let value = self.values(line)?;
-        let get = |name: &str| value(name).ok_or_else(|| format!("no {name} in this line"));
+        let help = if matches!(self, Self::Named) { " (neither JSON nor name=value: give --format)" } else { "" };
+        let get = |name: &str| value(name).ok_or_else(|| format!("no {name} in this line{help}"));
         let msec = get("msec")?;
         let ended: f64 =
             msec.parse().map_err(|_| format!("'{msec}' is no time as $msec writes it (1700000000.123)"))?;

@@ -107,24 +107,31 @@ fn server(seen: &mut Seen, attempts: &[(f64, &Attempt)]) -> ServerSpec {
     let samples = samples(attempts);
     seen.times = samples.iter().map(|s| s.1).collect();
     seen.failed = attempts.iter().filter(|a| a.1.failed()).count();
-    seen.places = places(&samples);
+    let mean = |values: &[Sample]| values.iter().map(|s| s.1).sum::<f64>() / values.len().max(1) as f64;
+    let same = |a: &Sample, b: &Sample| (a.0 / STRETCH).floor() == (b.0 / STRETCH).floor();
+    let usual = |all: &[Sample]| {
+        // The middle stretch: a slow one must not make all others fast.
+        let mut means: Vec<f64> = all.chunk_by(same).filter(|s| s.len() >= ENOUGH).map(mean).collect();
+        means.sort_by(f64::total_cmp);
+        means.get(means.len() / 2).copied().unwrap_or_else(|| mean(all)).max(1e-6)
+    };
+    let changed = |ratio: f64| !(1.0 / CHANGED..=CHANGED).contains(&ratio);
+    // A slow minute is full, too: that must not pass for a queue.
+    let steady: Vec<Sample> =
+        samples.chunk_by(same).filter(|s| !changed(mean(s) / usual(&samples))).flatten().copied().collect();
+    seen.places = places(if steady.len() >= ENOUGH { &steady } else { &samples });
     let (k, _) = seen.places;
     // What waited says more about the queue than about the work.
     let mut work: Vec<Sample> = samples.iter().copied().filter(|s| s.2 < k).collect();
     if work.len() < ENOUGH {
         work.clone_from(&samples);
     }
-    let mean = |values: &[Sample]| values.iter().map(|s| s.1).sum::<f64>() / values.len().max(1) as f64;
-    let same = |a: &Sample, b: &Sample| (a.0 / STRETCH).floor() == (b.0 / STRETCH).floor();
-    // The usual is the middle stretch: a slow one must not make all others fast.
-    let mut means: Vec<f64> = work.chunk_by(same).filter(|s| s.len() >= ENOUGH).map(mean).collect();
-    means.sort_by(f64::total_cmp);
-    let usual = means.get(means.len() / 2).copied().unwrap_or_else(|| mean(&work)).max(1e-6);
+    let usual = usual(&work);
     let mut event = Vec::new();
     let mut even = Vec::with_capacity(work.len());
     for stretch in work.chunk_by(same) {
         let ratio = mean(stretch) / usual;
-        let changed = stretch.len() >= ENOUGH && !(1.0 / CHANGED..=CHANGED).contains(&ratio);
+        let changed = stretch.len() >= ENOUGH && changed(ratio);
         let factor = if changed { ratio } else { 1.0 };
         even.extend(stretch.iter().map(|s| (s.1 / factor).max(1e-6)));
         if let Some(first) = stretch.first().filter(|_| changed) {
