@@ -35,11 +35,20 @@ A scenario is the simulator's of the same name, stretched in time so that two co
   faster than.
 - \"labor ÷ it\": geometric mean of the ratios, seed by seed, with the 95 % interval of a bootstrap over the seeds. Below 1 labor is
   faster. A method with more errors than labor (by over 1 % of the requests) is no competitor: an error at once is no speed.
-- \"Simulated\": what `labor-sim` says of the same servers, rate and events, and how far reality is from it; in bold from 15 % on,
-  and then the text below the table says why.
+- \"Simulated\": what `labor-sim` says of the same servers, rate and events, and how far reality is from it; in bold from 15 % on.
 - `first_alone` sends everything to the first server only, as a measure, no competitor. `least_conn_1.31` is least_conn in the nginx
   that has least_time, to show what the builds differ by. `lua_fastest` is the idea of weights from response times, `lua_ewma`
   that of ingress-nginx, both written anew in Lua (`crates/bench/lua`); `upstream_fair` is the module of that name.
+
+What reality has and the simulator has not:
+
+- The way through load generator, balancer and kernel: some 0.3 ms on a quiet machine. It shows in means below 5 ms.
+- Other programs and the bench itself on the same two cores: a stall of some ten ms moves every method's 99th percentile, and then the
+  traffic of methods that react to single late answers. The share of the processors that was busy is told with each section; with all
+  of it busy, `recovered` came out 9 % (round robin) to 44 % (least_time inflight) above the simulation.
+- HAProxy's `random` draws its two servers with replacement and from a ring of hashes with unequal parts, so that a bad server keeps
+  1/N² of the requests and more; the simulator's is nginx's `random two`, which draws two different ones.
+- The 99th percentile of a method that sends close to 1 % of the requests to a far server is the one server's or the other's by luck.
 
 ";
 
@@ -119,7 +128,7 @@ fn disagreements(sheets: &[Sheet]) -> String {
     if all == 0 {
         return text;
     }
-    let rest = if text.is_empty() { ".\n" } else { "; not in these (reasons in their sections):\n\n" };
+    let rest = if text.is_empty() { ".\n" } else { "; not in these (reasons above and in their sections):\n\n" };
     format!("\nThe simulator's mean is within 15 % of the real one in {close} of {all} cases{rest}{text}")
 }
 

@@ -298,6 +298,8 @@ async fn one_run(
     };
     // Thousands of lines a run are of no use to anyone after this.
     std::fs::remove_dir_all(dir)?;
+    // Where nothing happens there is nothing to see over time.
     let changing = scenario.changes.first().map(|change| change.server);
-    Ok((outcome, figures::timeline(&requests, scenario.seconds, changing)))
+    let timeline = changing.map(|server| figures::timeline(&requests, scenario.seconds, server)).unwrap_or_default();
+    Ok((outcome, timeline))
 }

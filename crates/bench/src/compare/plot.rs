@@ -63,14 +63,14 @@ pub fn latencies(sheet: &Sheet) -> Result<String> {
     let (low, high) = bounds(rows.iter().flat_map(|row| [row.values(|f| f.mean), row.values(|f| f.p99)]).flatten());
     let count = rows.len();
     picture(AROUND + LINE * count as u32, |area| {
-        let title = format!("{}: ● mean and ■ 99th percentile, ms; ✕ simulated", sheet.scenario);
+        let title = format!("{}: ● mean and ■ 99th percentile of good answers, ms; ✕ simulated", sheet.scenario);
         area.draw(&Text::new(title, (16, 10), text(16, &INK))).map_err(failed)?;
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_top(34)
             .margin_right(24)
             .x_label_area_size(34)
-            .y_label_area_size(170)
+            .y_label_area_size(230)
             .build_cartesian_2d((low..high).log_scale().with_key_points(ticks(low, high)), 0.0..count as f64)
             .map_err(failed)?;
         let mesh = &mut chart.configure_mesh();
@@ -82,7 +82,7 @@ pub fn latencies(sheet: &Sheet) -> Result<String> {
             let colour = if row.method == "labor" { OURS } else { COLOURS[1] };
             let position = chart.backend_coord(&(low, y));
             let ink = text(13, if row.alone { &FAINT } else { &INK });
-            area.draw(&Text::new(row.method.clone(), (16, position.1 - 7), ink)).map_err(failed)?;
+            area.draw(&Text::new(name(row), (16, position.1 - 7), ink)).map_err(failed)?;
             let shapes: [(Column, Predicted, bool); 2] =
                 [(|f| f.mean, |p| p.mean, true), (|f| f.p99, |p| p.p99, false)];
             for (column, predicted, round) in shapes {
@@ -104,6 +104,12 @@ pub fn latencies(sheet: &Sheet) -> Result<String> {
         }
         Ok(())
     })
+}
+
+/// The name of a method, with its errors where they are a reason for its latencies: who fails at once has time.
+fn name(row: &Row) -> String {
+    let errors = row.median(Figures::error_share) * 100.0;
+    if errors < 0.5 { row.method.clone() } else { format!("{} ({errors:.0} % errors)", row.method) }
 }
 
 /// Mean latency over time and the share of the server that changes first: labor, the best others, and what everybody knows.
