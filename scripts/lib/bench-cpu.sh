@@ -59,21 +59,26 @@ stop() {
     rm -f "$dir/$1/pid"
 }
 
+# common_conf SERVERS
 common_conf() {
     [ "$(id -u)" -ne 0 ] || echo "user root;"
-    echo "daemon off; pid nginx.pid; error_log error.log error; worker_rlimit_nofile 8192;"
-    echo "events { worker_connections 4096; }"
+    echo "daemon off; pid nginx.pid; error_log error.log error; worker_rlimit_nofile $((8192 + 16 * $1));"
+    # The model keeps a connection for every server of every worker of all methods.
+    echo "events { worker_connections $((4096 + 14 * $1)); }"
 }
 
-# model COUNT: as many addresses that answer `return 200` at once, from one process.
+# addresses COUNT: as many addresses of this machine, 250 to a network of 256.
+addresses() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "127.0.%d.%d\n", i / 250, i % 250 + 1 }'; }
+
+# model COUNT: one process that answers `return 200` at once on any address.
 model() {
     mkdir -p "$dir/model"
     free_port >"$dir/model/port"
     {
-        common_conf
+        common_conf "$1"
         echo "master_process off;"
         echo "http { access_log off; $ENDLESS server {"
-        for i in $(seq "$1"); do echo "listen 127.0.0.$i:$(cat "$dir/model/port");"; done
+        echo "listen *:$(cat "$dir/model/port");"
         echo "location / { return 200 ok; } } }"
     } >"$dir/model/nginx.conf"
     launch model "$dir/nginx"
@@ -85,11 +90,11 @@ start() {
     free_port >"$dir/$1/port"
     {
         [ "$1" != labor ] || echo "load_module $dir/ngx_http_labor_module.so;"
-        common_conf
+        common_conf "$2"
         if [ "$3" = profiled ]; then echo "master_process off;"; else echo "worker_processes $3;"; fi
-        echo "http { access_log off; $ENDLESS upstream servers { zone servers 2m;"
+        echo "http { access_log off; $ENDLESS upstream servers { zone servers $((2 + $2 / 250))m;"
         case $1 in labor | least_conn) echo "$1;" ;; esac
-        for i in $(seq "$2"); do echo "server 127.0.0.$i:$(cat "$dir/model/port");"; done
+        addresses "$2" | sed "s/.*/server &:$(cat "$dir/model/port");/"
         # Every server's connection is kept, so that connecting does not hide what choosing costs.
         echo "keepalive $(($2 + 4 * CLIENTS)); $ENDLESS }"
         echo "server { listen 127.0.0.1:$(cat "$dir/$1/port"); location / { proxy_pass http://servers;"
