@@ -191,11 +191,12 @@ mod varied {
         let mut out = format!(
             "# Tuned constants: is one on a cliff?\n\nEach constant of the core at half and at twice its value, everything else as it \
              is; simulated, paired by seed. The reasons stand with the constants in `crates/core/src`. Generated:\n\n```\ncargo run \
-             --release -p labor-sim --features tuning -- tune --seeds {} --requests {}\n```\n\nGeometric means over {} scenarios of \
+             --release -p labor-sim --features tuning -- tune{} --seeds {} --requests {}\n```\n\nGeometric means over {} scenarios of \
              mean / 99th percentile, over what they are. Shares that stay (0.5 to 1) are varied by what goes. Last: the scenario \
              whose mean is hurt most in either direction; **bold** beyond {CLIFF}. 1.000 everywhere: these scenarios do not ask for \
              the constant. A picture each: all scenarios (solid), the one hurt most (dashed).\n\n| constant | value | × ½ | × 2 | \
              worst mean |\n|---|---|---|---|---|\n",
+            options.scenarios.iter().map(|s| format!(" {s}")).collect::<String>(),
             options.seeds,
             options.requests,
             scenarios.len()

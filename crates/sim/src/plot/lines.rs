@@ -185,7 +185,11 @@ impl Plot<'_> {
         for (row, (i, line)) in (0i32..).zip(named) {
             let y = 46 + 22 * row;
             let style = colour(line.colour.unwrap_or(i)).stroke_width(3);
-            root.draw(&PathElement::new([(left, y), (left + 22, y)], style)).map_err(|e| e.to_string())?;
+            let dashes: &[i32] = if line.dashed { &[6, 6] } else { &[22] };
+            for (k, &length) in (0..).zip(dashes) {
+                let from = left + 12 * k;
+                root.draw(&PathElement::new([(from, y), (from + length, y)], style)).map_err(|e| e.to_string())?;
+            }
             root.draw(&Text::new(line.name.clone(), (left + 28, y - 7), text.clone())).map_err(|e| e.to_string())?;
         }
         Ok(())
@@ -218,7 +222,7 @@ fn number(v: f64) -> String {
         a if a >= 99.5 || a == 0.0 => format!("{v:.0}"),
         a if a >= 9.95 => format!("{v:.1}").trim_end_matches(".0").to_owned(),
         a if a >= 0.995 => format!("{v:.2}").trim_end_matches('0').trim_end_matches('.').to_owned(),
-        _ => format!("{v:.3}"),
+        _ => format!("{v:.3}").trim_end_matches('0').to_owned(),
     }
 }
 
@@ -231,7 +235,7 @@ mod tests {
         assert_eq!(ticks(&(0.0..180.0), false), [0.0, 50.0, 100.0, 150.0]);
         let log: Vec<_> = ticks(&(0.9..2.1), true).iter().map(|v| 10f64.powf(*v).round()).collect();
         assert_eq!(log, [10.0, 20.0, 50.0, 100.0]);
-        assert_eq!([0.05, 0.5, 1.0, 2.5, 20.0, 1000.0].map(number), ["0.050", "0.500", "1", "2.5", "20", "1000"]);
+        assert_eq!([0.05, 0.5, 1.0, 2.5, 20.0, 1000.0].map(number), ["0.05", "0.5", "1", "2.5", "20", "1000"]);
     }
 
     #[test]
