@@ -100,8 +100,9 @@ mod varied {
             println!("{}", row(&finding, &scenarios));
             write(&options.out.join(file(knob)), &picture(&finding, &scenarios)?)?;
             findings.push(finding);
+            // After each: who stops it keeps what there is.
+            write(&options.out.join("README.md"), &document(&findings, &scenarios, options))?;
         }
-        write(&options.out.join("README.md"), &document(&findings, &scenarios, options))?;
         println!("{} constants, {} scenarios: {:.0} s", knobs.len(), scenarios.len(), begun.elapsed().as_secs_f64());
         Ok(())
     }
