@@ -38,6 +38,8 @@ impl Peer {
             residual,
             residual_square,
             drift,
+            surprises,
+            surprised,
             long_mean,
             short_mean,
             last_trial,
@@ -49,7 +51,7 @@ impl Peer {
             failures,
         } = old;
         copy!(self, failure, answers, load, last_answer, busy_since, last_pick, timed_out, samples, decayed);
-        copy!(self, thinning, control);
+        copy!(self, surprises, surprised, thinning, control);
         copy!(self, residual, residual_square, drift, long_mean, short_mean, last_trial, trial_pick, last_change);
         copy!(self, requests, aborts);
         let to = self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures);

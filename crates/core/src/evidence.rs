@@ -10,6 +10,7 @@ use crate::pair;
 use crate::params::Params;
 use crate::peer::{Peer, RECENT};
 use crate::report::Change;
+use crate::shift;
 use crate::sync::Ordering;
 use crate::time::{Micros, SECOND, seconds, since};
 use crate::tuning::{tuned, value};
@@ -106,6 +107,7 @@ pub(crate) fn book(
     if kind == Sample::Exact {
         residuals(peer, group, y, (e, m));
         pair::add_mean(&peer.long_mean, measured, value(LONG_CAP));
+        shift::note((peer, group), (y, e, m), now.saturating_sub(latency), now);
         pair::add_mean(&peer.short_mean, measured, SHORT_CAP);
     }
     let place = peer.samples.fetch_add(1, Ordering::AcqRel) as usize % RECENT;

@@ -34,6 +34,7 @@ pub mod rng;
 mod rotation;
 mod row;
 mod score;
+mod shift;
 pub mod slots;
 pub mod sync;
 mod table;

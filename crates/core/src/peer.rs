@@ -58,6 +58,10 @@ pub struct Peer {
     pub residual_square: AtomicU64,
     /// Mean of the last residuals y − mean: packed (f32 weight, f32 mean); far from 0 the curve is still moving.
     pub drift: AtomicU64,
+    /// Answers in a row that surprised to the same side: packed (f32 count with the side's sign, f32 mean residual).
+    pub surprises: AtomicU64,
+    /// When the last of those came, µs.
+    pub surprised: AtomicU64,
     /// Long-run mean latency: packed (f32 weight, f32 mean seconds).
     pub long_mean: AtomicU64,
     /// Mean latency over the last half-life: packed (f32 weight, f32 mean seconds).
@@ -136,6 +140,8 @@ impl Peer {
             &self.residual,
             &self.residual_square,
             &self.drift,
+            &self.surprises,
+            &self.surprised,
             &self.long_mean,
             &self.short_mean,
             &self.last_answer,

@@ -93,6 +93,7 @@ mod looked_up {
             crate::probe::TUNED,
             crate::row::TUNED,
             crate::score::TUNED,
+            crate::shift::TUNED,
             crate::table::TUNED,
         ];
         files.concat()
