@@ -17,8 +17,9 @@ $t->conf("$upstreams server { listen %%LISTEN%%; $locations }")->run;
 sub both { return map { $t->http($_ => "/$_", $_ eq 'POST' ? (body => 'x') : ()) } @methods }
 sub server_a { return ($t->peers($_[0]))[0] }
 
-# Of eight requests at once about four go to A (workers that pick at the same moment may differ by one), which resets them;
-# nobody sees it, as B answers then.
+# Of eight requests at once about four go to A, which resets them; nobody sees it, as B answers then. Not exactly four, nor
+# exactly three of six: a worker counts a request when it has picked, so that workers which pick at the same moment take the
+# same server to be the emptier one.
 my $bad = 0;
 for my $method (@methods) {
     $t->set("A$method" => 'reset=header');

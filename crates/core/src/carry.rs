@@ -39,6 +39,7 @@ impl Peer {
             residual_square,
             drift,
             surprises,
+            surprised_from,
             surprised,
             long_mean,
             short_mean,
@@ -51,7 +52,7 @@ impl Peer {
             failures,
         } = old;
         copy!(self, failure, answers, load, last_answer, busy_since, last_pick, timed_out, samples, decayed);
-        copy!(self, surprises, surprised, thinning, control);
+        copy!(self, surprises, surprised_from, surprised, thinning, control);
         copy!(self, residual, residual_square, drift, long_mean, short_mean, last_trial, trial_pick, last_change);
         copy!(self, requests, aborts);
         let to = self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures);

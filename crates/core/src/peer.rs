@@ -60,6 +60,8 @@ pub struct Peer {
     pub drift: AtomicU64,
     /// Answers in a row that surprised to the same side: packed (f32 count with the side's sign, f32 mean residual).
     pub surprises: AtomicU64,
+    /// When the first of those was asked for, µs.
+    pub surprised_from: AtomicU64,
     /// When the last of those came, µs.
     pub surprised: AtomicU64,
     /// Long-run mean latency: packed (f32 weight, f32 mean seconds).
@@ -141,6 +143,7 @@ impl Peer {
             &self.residual_square,
             &self.drift,
             &self.surprises,
+            &self.surprised_from,
             &self.surprised,
             &self.long_mean,
             &self.short_mean,

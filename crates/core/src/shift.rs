@@ -8,7 +8,7 @@ use crate::group::Group;
 use crate::pair;
 use crate::peer::Peer;
 use crate::sync::Ordering;
-use crate::time::Micros;
+use crate::time::{Micros, SECOND, since};
 use crate::tuning::{tuned, value};
 
 tuned! {
@@ -16,12 +16,13 @@ tuned! {
 const SURPRISE: f64 = 3.0;
 /// … and by this much (ln; a factor of three): smaller changes the mean follows soon enough.
 const LEAST_SURPRISE: f64 = 1.1;
-/// Surprises in a row, all to the same side, each asked for when the one before had come. Requests under way together share one
-/// pause, and a pause is over when they come back; the fourth in a row says that it is none. Three cost pauses 1 % of the mean,
-/// four nothing in any scenario.
-const RUN: f32 = 4.0;
+/// Surprises in a row, all to the same side, each asked for when the one before had come: requests under way together share
+/// one pause. Answers ten times as slow by chance do not come three times in a row.
+const RUN: f32 = 3.0;
+/// The last of them was asked for so long after the first: a server that collects garbage or writes a checkpoint is back by then.
+const LONGEST_PAUSE: Micros = SECOND;
 /// What was learned before weighs no more than so many samples afterwards: its course is likely to be the same, its level
-/// is known from four answers.
+/// is known from these answers.
 const LEFT: f32 = 2.0;
 }
 
@@ -47,12 +48,18 @@ pub(crate) fn note((peer, group): (&Peer, &Group), (y, e, m): (f32, f32, f32), s
             return (step, residual);
         }
         let count = count + step;
-        (count, mean + (residual - mean) / count.abs())
+        // Only as many as it takes: the mean itself follows meanwhile.
+        (count, mean + (residual - mean) / count.abs().min(value(RUN)))
     });
     peer.surprised.store(now, Ordering::Release);
-    let Some((count, mean)) = before.filter(|(count, _)| same && count.abs() + 1.0 >= RUN) else { return };
+    if !same {
+        peer.surprised_from.store(started, Ordering::Release);
+        return;
+    }
+    let lasting = since(peer.surprised_from.load(Ordering::Acquire), started) >= LONGEST_PAUSE;
+    let Some((count, mean)) = before.filter(|(count, _)| lasting && count.abs() + 1.0 >= RUN) else { return };
     peer.surprises.store(0, Ordering::Release);
-    let count = count.abs() + 1.0;
+    let count = (count.abs() + 1.0).min(value(RUN));
     move_all(peer, mean + (residual - mean) / count);
     peer.long_mean.store(pair::pack(1.0, y.exp()), Ordering::Release);
 }

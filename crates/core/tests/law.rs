@@ -5,7 +5,7 @@
 mod common;
 
 use common::{GET, POST, World};
-use labor_core::report::Change;
+use labor_core::report::{Change, explain};
 use labor_core::{Attempt, Balancer, Failure, Fit, Outcome, Params, Policy, Reason, Shared};
 
 const MS: u64 = 1000;
@@ -272,4 +272,37 @@ fn learned_weights_do_not_chase_the_load_they_make() {
     }
     let late = &shares[20..];
     assert!(late.iter().all(|share| (0.4..0.6).contains(share)), "{late:.2?}");
+}
+
+/// Predicted latency of server `i` at its current queue, ms.
+fn predicted_ms(world: &World, i: usize) -> f64 {
+    let (members, params) = (world.balancer.members(), world.balancer.params());
+    explain(world.shared(), members, params, world.now)[i].latency_us.unwrap_or(0.0) / 1000.0
+}
+
+#[test]
+fn a_server_that_turns_slow_or_fast_is_known_as_such_after_a_few_answers() {
+    let mut world = World::equal(2);
+    world.run(500, 10 * MS, |i| [5, 20][i] * MS);
+    let turned = world.now;
+    while predicted_ms(&world, 0) < 250.0 {
+        world.run(1, 20 * MS, |i| [500, 20][i] * MS);
+        assert!(world.now - turned < 30_000 * MS, "{} ms", predicted_ms(&world, 0));
+    }
+    let seen = world.peers[0].requests.load(std::sync::atomic::Ordering::Relaxed);
+    world.run(200, 20 * MS, |i| [500, 20][i] * MS);
+    let later = world.peers[0].requests.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(later - seen <= 2, "{} requests to a server known as slow", later - seen);
+}
+
+#[test]
+fn a_pause_moves_no_curve() {
+    let mut world = World::equal(2);
+    world.run(500, 10 * MS, |_| 10 * MS);
+    // Both stop for 900 ms: answers late by much come one after the other, but not for longer than a pause.
+    let until = world.now + 900 * MS;
+    while world.now < until {
+        world.run(1, 0, |_| 50 * MS);
+    }
+    assert!((0..2).all(|i| predicted_ms(&world, i) < 25.0), "{} {}", predicted_ms(&world, 0), predicted_ms(&world, 1));
 }
