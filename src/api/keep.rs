@@ -29,8 +29,6 @@ use crate::{ffi, worker};
 const AGAIN: ngx_msec_t = 3;
 /// When that is given up.
 const PATIENCE: Micros = 5 * SECOND;
-/// How long a worker from before a reload leaves it to the new ones, who know the servers that there are now.
-const YIELD: Micros = 2 * SECOND;
 /// Failures without a request are told this often.
 const TELL: Micros = 60 * SECOND;
 
@@ -88,9 +86,6 @@ pub fn keep(version: u64, waited: Micros) -> Kept {
     if state::path().is_none() || view.saved() >= version {
         return Kept::Yes;
     }
-    if (worker::is_leaving() || !view.is_newest()) && waited < YIELD {
-        return Kept::Busy;
-    }
     match write(view) {
         Kept::Busy if waited >= PATIENCE => Kept::No("another process has locked the directory".into()),
         kept => kept,
@@ -98,15 +93,19 @@ pub fn keep(version: u64, waited: Micros) -> Kept {
 }
 
 fn write(view: View) -> Kept {
+    // A worker from before a reload does not know which servers there are now: it drops nothing, and those that do write again.
+    let old = worker::is_leaving() || !view.is_newest();
     let mut version = 0;
     let saved = state::save(|before| {
         // The counter first: what changes in between is in the next picture at the latest.
         version = view.controls();
-        picture(view, &before)
+        picture(view, &before, old)
     });
     match saved {
         Saved::Yes => {
-            view.note_saved(version);
+            if !old {
+                view.note_saved(version);
+            }
             Kept::Yes
         }
         Saved::Busy => Kept::Busy,
@@ -123,8 +122,8 @@ struct Known<'a> {
 }
 
 /// What is set for every server there is, and what the file says of those that are not there at present but are configured
-/// (their names have other addresses).
-fn picture(view: View, before: &[Entry]) -> Vec<Entry> {
+/// (their names have other addresses); with `all`, of those that are not configured, too.
+fn picture(view: View, before: &[Entry], all: bool) -> Vec<Entry> {
     let (mut entries, mut seen) = (Vec::new(), HashSet::new());
     let mut kept: Vec<Known<'_>> = Vec::new();
     for us in super::upstreams() {
@@ -148,8 +147,9 @@ fn picture(view: View, before: &[Entry]) -> Vec<Entry> {
     }
     let absent = |entry: &&Entry| {
         let list = kept.iter().find(|list| list.upstream == entry.upstream && list.backup == entry.backup);
-        list.is_some_and(|list| list.names.as_ref().is_none_or(|names| names.contains(entry.name.as_slice())))
-            && !seen.contains(&entry.key(Metric::LastByte))
+        let configured =
+            list.is_some_and(|list| list.names.as_ref().is_none_or(|names| names.contains(entry.name.as_slice())));
+        (all || configured) && !seen.contains(&entry.key(Metric::LastByte))
     };
     entries.extend(before.iter().filter(absent).cloned());
     entries

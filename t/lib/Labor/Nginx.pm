@@ -173,6 +173,9 @@ sub kill_worker {
     };
 }
 
+# expect_death(PIDS): workers that a test kills by itself.
+sub expect_death { my ($self, @pids) = @_; $self->{killed}{$_} = 1 for @pids; return }
+
 # Stops nginx: gracefully unless told otherwise. True when everything ended by itself.
 sub stop {
     my ($self, $signal) = @_;
