@@ -61,6 +61,15 @@ conf('');
 $t->reload;
 is of($a)->{state}, 'down', 'and comes back with it, not with the old value';
 
+conf('', '} labor_zone 4m; upstream other { labor; server %%ADDR_B%%;');
+$t->reload;
+is_deeply of($a)->{labor}{state}, { effective => 'down', configured => 'up', source => 'api' }, 'nor does other shared memory lose it';
+is_deeply $t->servers(4), { B => 4 }, 'or forget to obey it';
+conf('');
+$t->reload;
+eventually { [$api->patch($a, { state => 'drain' })]->[0] == 200 } 'and it can be changed there';
+is [$api->patch($a, { state => 'down' })]->[0], 200, 'and back';
+
 # ---- many writers
 
 my $many = '/upstreams/many%20%22x%22/servers';
