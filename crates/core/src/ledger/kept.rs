@@ -23,7 +23,7 @@ pub struct Kept {
     pub change: AtomicU64,
     /// When it was last seen in its list, µs.
     pub seen: AtomicU64,
-    /// The state that was last told, and when: as [`Ledger`] keeps states.
+    /// The state that was last told, and when: as [`super::Ledger`] keeps states.
     pub(super) told: AtomicU64,
     pub(super) address: [AtomicU64; ADDRESS / 8],
 }
