@@ -117,11 +117,15 @@ impl Long {
     fn best(&mut self, ask: Ask<'_>) -> Option<(usize, Weighed)> {
         self.curves.advance(ask.shared, ask.members, ask.params, ask.now);
         for at in 0..self.curves.fresh.len() {
-            let i = self.curves.fresh.get(at).copied().unwrap_or(0);
-            self.rank(ask, i as usize);
+            let i = self.curves.fresh.get(at).copied().unwrap_or(0) as usize;
+            let known = self.tree.key(i);
+            self.rank(ask, i);
+            self.spare(ask, i, known);
         }
         while let Some(i) = self.wakes.pop_front() {
+            let known = self.tree.key(i as usize);
             self.look(ask, i as usize);
+            self.spare(ask, i as usize, known);
         }
         if ask.first {
             self.sweep(ask);
@@ -131,6 +135,13 @@ impl Long {
             self.place(i as usize, key);
         }
         best
+    }
+
+    /// A retry may not have member `i`, ranked `known` before, perhaps only since the request has been there: others may.
+    fn spare(&mut self, ask: Ask<'_>, i: usize, known: u64) {
+        if !ask.first && known != OUT && self.tree.key(i) == OUT && self.aside.len() < ASIDE {
+            self.aside.push((i as u32, known));
+        }
     }
 
     /// Passes over a part of the list.
@@ -166,9 +177,7 @@ impl Long {
                 break;
             }
             let Some(weighed) = self.rank(ask, i) else {
-                if !ask.first && self.aside.len() < ASIDE {
-                    self.aside.push((i as u32, known));
-                }
+                self.spare(ask, i, known);
                 continue;
             };
             let key = self.tree.key(i);

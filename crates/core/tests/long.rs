@@ -63,6 +63,25 @@ fn a_long_list_chooses_as_a_scan_does() {
     assert!(mean(&stale) < 1.6, "{stale:?}");
 }
 
+/// That a request may not come back to a server it has been to is nothing to the next request.
+#[test]
+fn a_retry_takes_its_first_server_from_nobody_else() {
+    let mut world = World::new(Params { explore: 0.0, ..Params::default() }, &[1; N], 3);
+    let fast = |i: usize| if i == 7 { 1_000 } else { 50_000 };
+    world.run(3_000, 1_000, fast);
+    for _ in 0..20 {
+        let (first, attempt) = world.begin(GET).unwrap();
+        assert_eq!(first.index, 7);
+        world.finish(attempt, Outcome::Void);
+        world.candidates[7].fit = Fit::Unfit;
+        let (second, attempt) = world.begin(RETRY).unwrap();
+        assert_ne!(second.index, 7);
+        world.candidates[7].fit = Fit::Usable;
+        world.now += 100;
+        world.finish(attempt, Outcome::Abort);
+    }
+}
+
 #[test]
 fn fixed_shares_are_exact() {
     let weights: Vec<u32> = (0..N as u32).map(|i| 1 + i % 3).collect();

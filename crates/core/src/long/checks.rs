@@ -1,13 +1,14 @@
 //! Curves renewed step by step against a table built at once, and what all of it takes in memory.
 
 use super::curves::*;
-use crate::balancer::Member;
+use crate::balancer::{Balancer, Candidate, Fit, Member, Request};
 use crate::evidence::{Sample, book};
 use crate::group::Group;
 use crate::inflight::Shared;
 use crate::params::Params;
 use crate::peer::Peer;
 use crate::rng::Rng;
+use crate::sync::Ordering;
 use crate::table::Table;
 use crate::time::Micros;
 
@@ -56,4 +57,30 @@ fn rounds_come_to_what_a_build_says() {
             assert!((direct.base - stepwise.base).abs() < 0.05, "{i} {q}: {direct:?} {stepwise:?}");
         }
     }
+}
+
+/// A worker that begins while others have saved for visits leaves that alone, also before its first rounds are over.
+#[test]
+fn who_begins_takes_no_savings_away() {
+    let (group, params) = (Group::default(), Params::default());
+    let peers: Vec<Peer> = (0..300).map(|_| Peer::default()).collect();
+    let members: Vec<Member> = (0..300).map(|i| Member { slot: Some(i), weight: 1 }).collect();
+    let mut now = 5_000_000;
+    for (i, peer) in peers.iter().enumerate().flat_map(|entry| core::iter::repeat_n(entry, 20)) {
+        book((peer, &group), &params, (0, 0.0), (5_000 + 500 * i as Micros, Sample::Exact), now);
+    }
+    let saved = || f64::from_bits(group.savings.visits.load(Ordering::Acquire));
+    group.savings.visits.store(0.01f64.to_bits(), Ordering::Release);
+    // Unsafe among safe ones: it earns and may not spend.
+    group.last_safe.store(now, Ordering::Release);
+    let mut balancer = Balancer::new(params, 1);
+    balancer.set_members(&members);
+    let candidates = vec![Candidate { fit: Fit::Usable, conns: 0 }; members.len()];
+    let shared = Shared { group: &group, peers: &peers, cells: &[] };
+    for pick in 0..100 {
+        now += 20_000;
+        assert!(balancer.pick(shared, &candidates, Request { first: true, safe: false, backup: false }, now).is_some());
+        assert!(saved() >= 0.01, "{} after {pick} picks", saved());
+    }
+    assert!(saved() > 0.01, "nothing was earned");
 }

@@ -134,6 +134,11 @@ impl Curves {
         self.seen = None;
     }
 
+    /// Whether it is known how far servers are apart: the first round has no curve to fit any to.
+    pub(crate) fn is_ranged(&self) -> bool {
+        !self.blank && self.round > 1
+    }
+
     /// w̄/w of member `i`.
     pub(crate) fn scale(&self, i: usize) -> f32 {
         self.courses.get(i).map_or(1.0, |course| course.scale)

@@ -132,7 +132,8 @@ impl Long {
     ) -> Option<Choice> {
         let ideal = weighed.latency;
         self.finds.best = Some((best as u32, weighed.score, ideal));
-        if !ask.params.policy.explores() || self.curves.blank || ask.params.explore <= 0.0 {
+        // Savings are shared, and capped by the dearest visit: who does not know it yet would take them from all.
+        if !ask.params.policy.explores() || !self.curves.is_ranged() || ask.params.explore <= 0.0 {
             return None;
         }
         let tail = self.curves.tail;
