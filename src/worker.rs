@@ -85,6 +85,7 @@ pub fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
 pub fn exit_process(_cycle: *mut ngx_cycle_t) {
     TIMER.disarm();
     if let Some(view) = zone::view() {
+        view.stops_keeping();
         if let Some(worker) = view.worker() {
             // Otherwise the slot is that of a dead process from now on, which another worker empties.
             if empty(view.map(), worker) {

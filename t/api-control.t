@@ -138,6 +138,10 @@ my $requests = sub { return [$api->get('/upstreams/u')]->[1]{peers} };
 ok $requests->()->[0]{requests} > 0, 'there is something to forget';
 is [$api->delete('/upstreams/u/statistics')]->[0], 204, 'statistics reset';
 is_deeply [map { $_->{requests}, $_->{labor}{latency_us}, $_->{labor}{in_flight} } @{ $requests->() }], [(0, undef, 0) x 2], 'counters and curves begin anew';
+# Whoever notes events has looked again once it is known since when each server is in its state.
+eventually { !grep { !defined $_->{labor}{state_since} } @{ $requests->() } } 'the servers are looked at again';
+my %told = map { $_->{reason} => 1 } @{ [$api->get('/upstreams/u')]->[1]{labor}{events} };
+ok $told{reset} && !$told{added}, 'what is told is a reset, and no server counts as new';
 share(20, '/');
 eventually { $requests->()->[0]{labor}{latency_us} } 'and are learned again';
 $t->done;

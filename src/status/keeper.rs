@@ -5,6 +5,7 @@
 //! remembers from one look to the next lies in shared memory, so that another worker goes on where it stopped. What an event
 //! says is the core's business; changes that the API makes are noted by it and not again here.
 
+use core::cell::OnceCell;
 use core::sync::atomic::Ordering;
 
 use labor_core::control::Source;
@@ -41,7 +42,7 @@ pub fn run(now: Micros) {
         // SAFETY: an upstream of the running configuration; no lock is held.
         if let Some(group) = unsafe { Group::read(*us, |_| true, Depth::Counters, clock) } {
             for list in &group.lists {
-                Look { view, group: &group, list, now }.list();
+                Look { view, group: &group, list, now, latencies: OnceCell::new() }.list();
             }
         }
     }
@@ -54,6 +55,8 @@ struct Look<'a> {
     group: &'a Group,
     list: &'a List,
     now: Micros,
+    /// What is expected of every server: costs as much as a look at all of them, so it is worked out once a look, if at all.
+    latencies: OnceCell<Vec<Option<[f64; 2]>>>,
 }
 
 impl Look<'_> {
@@ -68,7 +71,7 @@ impl Look<'_> {
             self.note(ring, &Note { event: Event::Reload, source: None, server: b"", before: 0, after });
         }
         let due = self.rows().any(|row| row.ledger.is_some_and(|l| l.history.is_due(tick(self.now))));
-        let latencies = if due { self.latencies() } else { Vec::new() };
+        let latencies = if due { self.latencies() } else { &[] };
         let mut refused = 0_u32;
         for (index, row) in self.rows().enumerate() {
             match row.ledger {
@@ -100,8 +103,10 @@ impl Look<'_> {
         self.group.rows().filter(|row| row.servers.backup == self.list.servers.backup)
     }
 
-    fn latencies(&self) -> Vec<Option<[f64; 2]>> {
-        report::latencies(self.view.shared(self.list.group), &self.list.members, &self.group.params, self.now)
+    fn latencies(&self) -> &[Option<[f64; 2]>] {
+        self.latencies.get_or_init(|| {
+            report::latencies(self.view.shared(self.list.group), &self.list.members, &self.group.params, self.now)
+        })
     }
 
     fn note(&self, ring: &Events, note: &Note<'_>) {
@@ -126,7 +131,8 @@ impl Look<'_> {
         let plain = |event| Note { event, source: None, server: row.address(), before: 0, after: 0 };
         match told {
             None | Some(State::Removed) => {
-                if known {
+                // What is forgotten on request takes with it that the server was there.
+                if known && !self.told(ring, Event::Reset, b"", CALM) {
                     self.note(ring, &plain(Event::Added));
                 }
                 // Within the second between its beginning and this look.

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use labor_core::control::Settings;
 use labor_core::histogram::BOUNDS;
 use labor_core::ledger::{Ledger, State};
+use labor_core::sync::Ordering;
 use labor_core::time::Micros;
 use labor_core::{Failure, Peer, Reason};
 use nginx_sys::ngx_http_upstream_srv_conf_t;
@@ -114,7 +115,9 @@ const METRICS: &[(&str, &str, &str, Samples)] = &[
         "counter",
         "Time for which max_fails had taken the server out.",
         |s, out| {
-            out.plain(Value::Time(s.row.ledger.map_or(0, |l| l.downtime(s.row.clock.now))));
+            // As far as the keeper has looked: it books a past time by its own clock, and a counter never goes back.
+            let seen = |l: &Ledger| l.kept.seen.load(Ordering::Acquire);
+            out.plain(Value::Time(s.row.ledger.map_or(0, |l| l.downtime(seen(l)))));
         },
     ),
     ("labor_server_sent_bytes_total", "counter", "Bytes sent to the server.", |s, out| {
@@ -190,12 +193,16 @@ fn general(out: &mut Vec<u8>, groups: &[Group], servers: &[Server<'_>]) {
     }
     let name = "labor_upstream_servers";
     lines::head(out, name, "gauge", "Servers of the upstream by state.");
+    let mut rest = servers;
     for group in groups {
         let mut labels = Vec::new();
         label(&mut labels, "upstream", &text(group.name));
+        // Servers stand in the order of their upstreams: with thousands of these nobody is looked at for each.
+        let end = rest.iter().position(|s| s.row.upstream != group.name).unwrap_or(rest.len());
+        let (own, others) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+        rest = others;
         for state in State::ALL {
-            let has = |s: &&Server<'_>| s.state == state && s.row.upstream == group.name;
-            let count = servers.iter().filter(has).count() as u64;
+            let count = own.iter().filter(|s| s.state == state).count() as u64;
             Lines::new(out, name, &labels).with("state", state.name(), Value::Count(count));
         }
     }
