@@ -5,15 +5,16 @@
 //! moment; one that dies leaves the rest to the next tick of any other.
 
 use core::cell::Cell;
+use core::ffi::c_void;
 use std::collections::HashSet;
 
 use labor_api_format::state::Entry;
 use labor_core::Metric;
 use labor_core::time::{Micros, SECOND, since};
 use nginx_sys::{
-    NGX_LOG_ERR, ngx_add_timer, ngx_array_t, ngx_cycle, ngx_cycle_t, ngx_event_t, ngx_http_finalize_request,
-    ngx_http_request_t, ngx_http_run_posted_requests, ngx_http_upstream_rr_peers_t, ngx_http_upstream_server_t,
-    ngx_http_upstream_srv_conf_t, ngx_msec_t, ngx_pcalloc,
+    NGX_LOG_ERR, ngx_add_timer, ngx_array_t, ngx_cycle, ngx_cycle_t, ngx_del_timer, ngx_event_t,
+    ngx_http_finalize_request, ngx_http_request_t, ngx_http_run_posted_requests, ngx_http_upstream_rr_peers_t,
+    ngx_http_upstream_server_t, ngx_http_upstream_srv_conf_t, ngx_msec_t, ngx_pcalloc, ngx_pool_cleanup_add,
 };
 use ngx::ngx_log_error;
 
@@ -197,12 +198,15 @@ struct Pending {
 /// Has the request wait until everything up to `version` is kept.
 pub fn wait(request: &Request<'_>, version: u64) -> Step {
     let r = request.as_ptr();
-    // SAFETY: the request is live; zeros are a valid event; its memory lasts as long as the request, which is not ended before
-    // the timer has run: nobody else ends a request whose body is read and whose answer is not begun.
+    // SAFETY: the request is live; zeros are a valid event; its memory lasts as long as the request, whose end takes the timer
+    // away: nginx ends one that waits when `worker_shutdown_timeout` is over.
     unsafe {
-        let Some(pending) = ngx_pcalloc((*r).pool, size_of::<Pending>()).cast::<Pending>().as_mut() else {
+        let pending = ngx_pcalloc((*r).pool, size_of::<Pending>()).cast::<Pending>();
+        let (Some(pending), Some(end)) = (pending.as_mut(), ngx_pool_cleanup_add((*r).pool, 0).as_mut()) else {
             return Step::Answered(answer::refuse(request, &Refusal::not_saved("no memory")));
         };
+        end.data = (&raw mut *pending).cast();
+        end.handler = Some(cancel);
         (pending.request, pending.version, pending.since) = (r, version, worker::now());
         pending.event.handler = Some(again);
         pending.event.data = (*r).connection.cast();
@@ -210,6 +214,17 @@ pub fn wait(request: &Request<'_>, version: u64) -> Step {
         ngx_add_timer(&raw mut pending.event, AGAIN);
     }
     Step::Waiting
+}
+
+/// The request ends, by whomever.
+unsafe extern "C" fn cancel(pending: *mut c_void) {
+    // SAFETY: `wait` put it there; the request's memory is still whole.
+    unsafe {
+        let event = &raw mut (*pending.cast::<Pending>()).event;
+        if (*event).timer_set() != 0 {
+            ngx_del_timer(event);
+        }
+    }
 }
 
 /// The time is over.
