@@ -58,7 +58,10 @@ pub(crate) fn note((peer, group): (&Peer, &Group), (y, e, m): (f32, f32, f32), s
     }
     let lasting = since(peer.surprised_from.load(Ordering::Acquire), started) >= LONGEST_PAUSE;
     let Some((count, mean)) = before.filter(|(count, _)| lasting && count.abs() + 1.0 >= RUN) else { return };
-    peer.surprises.store(0, Ordering::Release);
+    // Of two workers that come this far at once, one moves the curve: twice would be ten times too far.
+    if peer.surprises.swap(0, Ordering::AcqRel) == 0 {
+        return;
+    }
     let count = (count.abs() + 1.0).min(value(RUN));
     move_all(peer, mean + (residual - mean) / count);
     peer.long_mean.store(pair::pack(1.0, y.exp()), Ordering::Release);
