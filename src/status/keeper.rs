@@ -9,7 +9,7 @@ use core::cell::OnceCell;
 use core::sync::atomic::Ordering;
 
 use labor_core::control::Source;
-use labor_core::events::{self, Event, Events, NO_KIND, Note};
+use labor_core::events::{self, Event, Events, NO_KIND, Note, Seen};
 use labor_core::history::tick;
 use labor_core::ledger::{Ledger, State};
 use labor_core::report::{self, Change};
@@ -63,7 +63,8 @@ impl Look<'_> {
     fn list(&self) {
         let Some(slot) = self.list.group else { return };
         let Some(ring) = self.view.events(slot) else { return };
-        let known = ring.kept.seen.swap(self.now, Ordering::AcqRel) != 0;
+        let looked = ring.kept.seen.swap(self.now, Ordering::AcqRel);
+        let known = looked != 0;
         let configurations = self.view.configurations();
         let before = ring.kept.configurations.swap(configurations, Ordering::AcqRel);
         if known && before != configurations && !self.list.servers.backup {
@@ -78,7 +79,7 @@ impl Look<'_> {
                 Some(ledger) => {
                     let latency = latencies.get(index).copied().flatten();
                     ledger.kept.list.store(slot.saturating_add(1), Ordering::Release);
-                    self.server(ring, known, &row, ledger);
+                    self.server(ring, looked, &row, ledger);
                     self.speed(ring, &row, ledger, index);
                     ledger.histogram.turn(self.now);
                     if let Some([_, idle]) = latency.filter(|_| ledger.kept.told_us.load(Ordering::Acquire) == 0) {
@@ -119,8 +120,8 @@ impl Look<'_> {
         ring.recent().iter().any(|e| e.event == event && e.server == cut && since(e.at, self.now) < time)
     }
 
-    /// State and parameters of one server; `known`: its list has been looked at before.
-    fn server(&self, ring: &Events, known: bool, row: &Row<'_>, ledger: &Ledger) {
+    /// State and parameters of one server; `looked`: when its list was looked at before, 0 for never.
+    fn server(&self, ring: &Events, looked: Micros, row: &Row<'_>, ledger: &Ledger) {
         let (now, kept, state) = (self.now, &ledger.kept, row.state());
         ledger.observe(state, now);
         let new = kept.seen.swap(now, Ordering::AcqRel) == 0;
@@ -132,7 +133,8 @@ impl Look<'_> {
         match told {
             None | Some(State::Removed) => {
                 // What is forgotten on request takes with it that the server was there.
-                if known && !self.told(ring, Event::Reset, b"", CALM) {
+                let forgotten = |e: &Seen| e.event == Event::Reset && since(e.at, looked) < CALM;
+                if looked != 0 && !ring.recent().iter().any(forgotten) {
                     self.note(ring, &plain(Event::Added));
                 }
                 // Within the second between its beginning and this look.
