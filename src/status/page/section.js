@@ -160,7 +160,9 @@ function verdict(data) {
 
 function sentence(server, data) {
   const { labor } = server;
-  const traffic = known(labor.share) && (labor.share > 0 || server.slow) ? '; it gets ' + percent(labor.share) + ' of the traffic' : '';
+  const traffic = !known(labor.share) || !(labor.share > 0 || server.slow) ? ''
+    // The share looks back: said in the present, it would deny that a server taken out just now gets nothing.
+    : server.slow ? '; it gets ' + percent(labor.share) + ' of the traffic' : '; it got ' + percent(labor.share) + ' of the traffic of the last 10 to 20 s';
   if (server.unlearned) return 'is not learned: labor_zone is full.';
   if (!server.slow) {
     const long = known(labor.state_since) ? ' has been ' + server.word + ' for ' + duration(labor.state_since) : ' is ' + server.word;
