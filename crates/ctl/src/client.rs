@@ -106,7 +106,7 @@ impl Client {
             let shown = if media.is_empty() { "no type".into() } else { printable(media) };
             let failure = Error::new(Kind::Answer, format!("{} answers with {shown}, not with JSON", self.target));
             return Err(match directive {
-                "labor_status" => failure.hint("the URL must be that of a labor_status location; one that is set to html or prometheus answers JSON at its path with .json appended"),
+                "labor_status" => failure.hint("the URL must be that of a labor_status location; one that is set to prometheus answers JSON only at a path below it that ends in .json"),
                 _ => failure.hint(format!("the URL must be that of a {directive} location")),
             });
         }
