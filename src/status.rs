@@ -27,6 +27,7 @@ use nginx_sys::{
     ngx_str_t, ngx_uint_t,
 };
 use ngx::{ngx_log_error, ngx_string};
+use serde::Serialize;
 
 use crate::ffi;
 pub use format::Format;
@@ -36,7 +37,7 @@ pub use query::Query;
 pub use row::Row;
 pub use send::{Chain, header, send};
 pub use servers::Servers;
-pub use text::{Clock, text};
+pub use text::{Clock, Figures, text};
 
 /// What `labor_status` sets as the handler of its location, by the word behind it.
 pub fn handler(word: Option<Format>) -> unsafe extern "C" fn(*mut ngx_http_request_t) -> ngx_int_t {
@@ -96,7 +97,8 @@ unsafe fn answer(request: *mut ngx_http_request_t, word: Option<Format>) -> ngx_
                 let write = |out: &mut Chain, upstreams: &[_]| {
                     let document = document::Document::new(upstreams, &query);
                     // With an end of line, for terminals.
-                    serde_json::to_writer(&mut *out, &document)
+                    document
+                        .serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Figures))
                         .map_err(io::Error::from)
                         .and_then(|()| out.write_all(b"\n"))
                 };

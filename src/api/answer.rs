@@ -235,7 +235,8 @@ fn json<T: Serialize>(request: &Request<'_>, code: u32, value: &T) -> ngx_int_t 
         let r = &mut *request.as_ptr();
         let mut chain = Chain::new(r.pool);
         // With an end of line, for terminals.
-        let written = serde_json::to_writer(&mut chain, value).map_err(io::Error::from);
+        let mut json = serde_json::Serializer::with_formatter(&mut chain, status::Figures);
+        let written = value.serialize(&mut json).map_err(io::Error::from);
         if let Err(error) = written.and_then(|()| chain.write_all(b"\n")) {
             ngx_log_error!(NGX_LOG_ERR, (*r.connection).log, "labor: api: the answer cannot be written: {error}");
             return NGX_HTTP_INTERNAL_SERVER_ERROR as ngx_int_t;

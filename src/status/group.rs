@@ -180,7 +180,7 @@ impl List {
             Depth::Counters => {}
             Depth::Latency => {
                 let latencies = report::latencies(shared, &self.members, params, clock.now);
-                self.latencies = latencies.into_iter().map(|known| known.map(|[now, _]| now)).collect();
+                self.latencies = latencies.into_iter().map(|known| known.map(|expected| expected.latency_us)).collect();
             }
             Depth::All => self.explanations = report::explain(shared, &self.members, params, clock.now),
         }

@@ -3,16 +3,15 @@
 //!
 //! Here because nobody else sees all servers when no request comes, and because what requests do must cost them nothing. What it
 //! remembers from one look to the next lies in shared memory, so that another worker goes on where it stopped. What an event
-//! says is the core's business; changes that the API makes are noted by it and not again here.
+//! says and when a speed is news are the core's business. What somebody sets is seen here like everything else, whoever did it.
 
-use core::cell::OnceCell;
 use core::sync::atomic::Ordering;
 
-use labor_core::control::Source;
-use labor_core::events::{self, Event, Events, NO_KIND, Note, Seen};
+use labor_core::events::{self, Event, Events, NO_KIND, Note};
 use labor_core::history::tick;
 use labor_core::ledger::{Ledger, State};
-use labor_core::report::{self, Change};
+use labor_core::news;
+use labor_core::report::{self, Expected};
 use labor_core::slots::{self, Record};
 use labor_core::time::{Micros, SECOND, since};
 use nginx_sys::ngx_cycle;
@@ -25,8 +24,6 @@ use crate::zone::{self, View};
 
 /// A server whose state changes to and fro is told of no more often than this.
 const CALM: Micros = 5 * SECOND;
-/// Nor is the same of its speed.
-const SLOW_NEWS: Micros = 30 * SECOND;
 /// A server that nobody has seen in its list for so long was removed: lists that change under our hands are passed over.
 const REMOVED: Micros = 3 * SECOND;
 /// That the zone is full is told once in this time, as in the log.
@@ -42,7 +39,7 @@ pub fn run(now: Micros) {
         // SAFETY: an upstream of the running configuration; no lock is held.
         if let Some(group) = unsafe { Group::read(*us, |_| true, Depth::Counters, clock) } {
             for list in &group.lists {
-                Look { view, group: &group, list, now, latencies: OnceCell::new() }.list();
+                Look { view, group: &group, list, now }.list();
             }
         }
     }
@@ -55,16 +52,13 @@ struct Look<'a> {
     group: &'a Group,
     list: &'a List,
     now: Micros,
-    /// What is expected of every server: costs as much as a look at all of them, so it is worked out once a look, if at all.
-    latencies: OnceCell<Vec<Option<[f64; 2]>>>,
 }
 
 impl Look<'_> {
     fn list(&self) {
         let Some(slot) = self.list.group else { return };
         let Some(ring) = self.view.events(slot) else { return };
-        let looked = ring.kept.seen.swap(self.now, Ordering::AcqRel);
-        let known = looked != 0;
+        let known = ring.kept.seen.swap(self.now, Ordering::AcqRel) != 0;
         let configurations = self.view.configurations();
         let before = ring.kept.configurations.swap(configurations, Ordering::AcqRel);
         if known && before != configurations && !self.list.servers.backup {
@@ -72,22 +66,21 @@ impl Look<'_> {
             self.note(ring, &Note { event: Event::Reload, source: None, server: b"", before: 0, after });
         }
         let due = self.rows().any(|row| row.ledger.is_some_and(|l| l.history.is_due(tick(self.now))));
-        let latencies = if due { self.latencies() } else { &[] };
+        let latencies = if due { self.latencies() } else { Vec::new() };
         let mut refused = 0_u32;
         for (index, row) in self.rows().enumerate() {
             match row.ledger {
                 Some(ledger) => {
                     let latency = latencies.get(index).copied().flatten();
                     ledger.kept.list.store(slot.saturating_add(1), Ordering::Release);
-                    self.server(ring, looked, &row, ledger);
-                    self.speed(ring, &row, ledger, index);
+                    self.server(ring, known, &row, ledger);
                     ledger.histogram.turn(self.now);
-                    if let Some([_, idle]) = latency.filter(|_| ledger.kept.told_us.load(Ordering::Acquire) == 0) {
-                        ledger.kept.told_us.store(idle.round() as u32, Ordering::Release);
-                    }
                     if due {
-                        let us = latency.map_or(0, |[now, _]| now.round() as u32);
+                        let us = latency.map_or(0, |expected| expected.latency_us.round() as u32);
                         ledger.history.note(tick(self.now), us, row.requests());
+                    }
+                    if let Some(expected) = latency {
+                        self.speed(ring, &row, ledger, &expected);
                     }
                 }
                 None => refused = refused.saturating_add(1),
@@ -104,10 +97,8 @@ impl Look<'_> {
         self.group.rows().filter(|row| row.servers.backup == self.list.servers.backup)
     }
 
-    fn latencies(&self) -> &[Option<[f64; 2]>] {
-        self.latencies.get_or_init(|| {
-            report::latencies(self.view.shared(self.list.group), &self.list.members, &self.group.params, self.now)
-        })
+    fn latencies(&self) -> Vec<Option<Expected>> {
+        report::latencies(self.view.shared(self.list.group), &self.list.members, &self.group.params, self.now)
     }
 
     fn note(&self, ring: &Events, note: &Note<'_>) {
@@ -120,8 +111,8 @@ impl Look<'_> {
         ring.recent().iter().any(|e| e.event == event && e.server == cut && since(e.at, self.now) < time)
     }
 
-    /// State and parameters of one server; `looked`: when its list was looked at before, 0 for never.
-    fn server(&self, ring: &Events, looked: Micros, row: &Row<'_>, ledger: &Ledger) {
+    /// State and parameters of one server; `known`: its list has been looked at before.
+    fn server(&self, ring: &Events, known: bool, row: &Row<'_>, ledger: &Ledger) {
         let (now, kept, state) = (self.now, &ledger.kept, row.state());
         ledger.observe(state, now);
         let new = kept.seen.swap(now, Ordering::AcqRel) == 0;
@@ -132,9 +123,7 @@ impl Look<'_> {
         let plain = |event| Note { event, source: None, server: row.address(), before: 0, after: 0 };
         match told {
             None | Some(State::Removed) => {
-                // What is forgotten on request takes with it that the server was there.
-                let forgotten = |e: &Seen| e.event == Event::Reset && since(e.at, looked) < CALM;
-                if looked != 0 && !ring.recent().iter().any(forgotten) {
+                if known {
                     self.note(ring, &plain(Event::Added));
                 }
                 // Within the second between its beginning and this look.
@@ -145,7 +134,7 @@ impl Look<'_> {
                 }
                 // As if long ago: what happens next is news.
                 kept.set_told(state, 0);
-                kept.weight.store(row.server.configured.weight, Ordering::Release);
+                kept.weight.store(row.settings().weight, Ordering::Release);
                 kept.max_conns.store(limit(row), Ordering::Release);
             }
             Some(told) if told != state => {
@@ -164,45 +153,35 @@ impl Look<'_> {
             }
             Some(_) => {}
         }
-        let source = Some(Source::Configuration);
-        let weight = row.server.configured.weight;
-        let before = kept.weight.swap(weight, Ordering::AcqRel);
-        if before != weight {
-            self.note(ring, &Note { source, before, after: weight, ..plain(Event::Weight) });
-        }
-        let before = kept.max_conns.swap(limit(row), Ordering::AcqRel);
-        if before != limit(row) {
-            self.note(ring, &Note { source, before, after: limit(row), ..plain(Event::MaxConns) });
-        }
+        self.parameters(ring, row, ledger);
     }
 
-    /// Whether it became slower or faster.
-    fn speed(&self, ring: &Events, row: &Row<'_>, ledger: &Ledger, index: usize) {
-        let Some((peer, kept)) = row.peer.map(|peer| (peer, &ledger.kept)) else { return };
-        let word = peer.last_change.load(Ordering::Relaxed);
-        if kept.change.swap(word, Ordering::AcqRel) == word {
-            return;
-        }
-        let event = match Change::last(peer) {
-            Some((Change::Slower, _)) => Event::Slower,
-            Some((Change::Faster, _)) => Event::Faster,
-            _ => return,
+    /// Whether another weight or limit holds now, and by whose word: the configuration's, the API's, the state file's.
+    fn parameters(&self, ring: &Events, row: &Row<'_>, ledger: &Ledger) {
+        let (kept, control) = (&ledger.kept, row.control());
+        let note = |event, source, before, after| {
+            if before != after {
+                self.note(ring, &Note { event, source: Some(source), server: row.address(), before, after });
+            }
         };
-        let idle = self.latencies().get(index).copied().flatten().map_or(0, |[_, idle]| idle.round() as u32);
-        let before = kept.told_us.swap(idle, Ordering::AcqRel);
-        if self.told(ring, event, row.address(), SLOW_NEWS) {
-            return;
+        let (weight, limit) = (row.settings().weight, limit(row));
+        note(Event::Weight, control.weight_source(), kept.weight.swap(weight, Ordering::AcqRel), weight);
+        note(Event::MaxConns, control.max_conns_source(), kept.max_conns.swap(limit, Ordering::AcqRel), limit);
+    }
+
+    /// Whether it became slower or faster, by more than chance and for longer than a pause.
+    fn speed(&self, ring: &Events, row: &Row<'_>, ledger: &Ledger, expected: &Expected) {
+        let variance = self.view.shared(self.list.group).group.pooled_variance();
+        if let Some(news) = news::speed(&ledger.kept, expected, variance, self.now) {
+            let news::News { event, before, after } = news;
+            self.note(ring, &Note { event, source: None, server: row.address(), before, after });
         }
-        // The change is known before the curve shows all of it: figures that would say the opposite are left out.
-        let fits = if event == Event::Slower { before < idle } else { before > idle };
-        let (before, after) = if fits { (before, idle) } else { (0, 0) };
-        self.note(ring, &Note { event, source: None, server: row.address(), before, after });
     }
 }
 
-/// The limit of connections that is configured.
+/// The limit of connections that holds.
 fn limit(row: &Row<'_>) -> u32 {
-    u32::try_from(row.server.configured.max_conns).unwrap_or(u32::MAX)
+    u32::try_from(row.settings().max_conns).unwrap_or(u32::MAX)
 }
 
 /// What is to be told when a server was in state `from` and is in `to`.

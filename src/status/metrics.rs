@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::sync::LazyLock;
 
 use labor_core::control::Settings;
 use labor_core::histogram::BOUNDS;
@@ -128,14 +129,18 @@ const METRICS: &[(&str, &str, &str, Samples)] = &[
     }),
 ];
 
+/// Bounds as text, made once: a thousand servers have them a thousand times.
+static TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| BOUNDS.iter().copied().map(lines::bound).collect());
+
 fn histogram(server: &Server<'_>, out: &mut Lines<'_>) {
     let Some(ledger) = server.row.ledger else { return };
     let (octaves, sum) = ledger.histogram.octaves();
+    let bounds = &*TEXTS;
     let mut below = 0_u64;
     for (octave, count) in octaves.iter().enumerate() {
         below = below.wrapping_add(*count);
-        if let Some(bound) = BOUNDS.get(octave).filter(|_| OCTAVES.contains(&octave)) {
-            out.bucket(Some(*bound), below);
+        if let Some(bound) = bounds.get(octave).filter(|_| OCTAVES.contains(&octave)) {
+            out.bucket(Some(bound), below);
         }
     }
     out.bucket(None, below);

@@ -7,9 +7,9 @@ use core::ptr;
 use std::io::{self, Write};
 
 use nginx_sys::{
-    NGX_ERROR, NGX_HTTP_INTERNAL_SERVER_ERROR, NGX_OK, ngx_alloc_chain_link, ngx_buf_t, ngx_chain_t,
-    ngx_create_temp_buf, ngx_http_output_filter, ngx_http_request_t, ngx_http_send_header, ngx_int_t, ngx_list_push,
-    ngx_pool_t, ngx_str_t, ngx_table_elt_t, ngx_uint_t, off_t,
+    NGX_ERROR, NGX_HTTP_INTERNAL_SERVER_ERROR, NGX_OK, ngx_alloc_chain_link, ngx_chain_t, ngx_create_temp_buf,
+    ngx_http_output_filter, ngx_http_request_t, ngx_http_send_header, ngx_int_t, ngx_list_push, ngx_pool_t, ngx_str_t,
+    ngx_table_elt_t, ngx_uint_t, off_t,
 };
 use ngx::ngx_string;
 
@@ -70,6 +70,11 @@ pub struct Chain {
     pool: *mut ngx_pool_t,
     first: *mut ngx_chain_t,
     last: *mut ngx_chain_t,
+    /// Where the next byte goes, and the end of the last buffer; here and not in the buffer, because an answer is written in
+    /// pieces of a few bytes each.
+    next: *mut u8,
+    end: *mut u8,
+    /// Of the text in all buffers before the last one.
     length: off_t,
 }
 
@@ -79,21 +84,51 @@ impl Chain {
     /// # Safety
     /// `pool` is live.
     pub unsafe fn new(pool: *mut ngx_pool_t) -> Self {
-        Self { pool, first: ptr::null_mut(), last: ptr::null_mut(), length: 0 }
+        let (first, next) = (ptr::null_mut(), ptr::null_mut());
+        Self { pool, first, last: first, next, end: next, length: 0 }
     }
 
-    /// The buffer written to, if it has room.
-    fn current(&self) -> Option<*mut ngx_buf_t> {
-        // SAFETY: links and buffers come from `grow` and live as long as the pool.
-        unsafe { Some(self.last.as_ref()?.buf).filter(|b| (**b).last < (**b).end) }
+    /// Bytes for which the last buffer has room.
+    fn room(&self) -> usize {
+        self.end.addr().saturating_sub(self.next.addr())
+    }
+
+    /// Copies `text`.
+    ///
+    /// # Safety
+    /// There is room for it.
+    unsafe fn copy(&mut self, text: &[u8]) {
+        // SAFETY: as required; `next` and `end` are in one buffer of ours, of which nobody else knows yet.
+        unsafe {
+            ptr::copy_nonoverlapping(text.as_ptr(), self.next, text.len());
+            self.next = self.next.add(text.len());
+        }
+    }
+
+    /// Writes what the last buffer has no room for.
+    #[cold]
+    #[inline(never)]
+    fn spill(&mut self, mut text: &[u8]) -> io::Result<()> {
+        while !text.is_empty() {
+            if self.room() == 0 {
+                self.grow().ok_or(io::ErrorKind::OutOfMemory)?;
+            }
+            let (now, later) = text.split_at(self.room().min(text.len()));
+            // SAFETY: just cut to the room there is.
+            unsafe { self.copy(now) };
+            text = later;
+        }
+        Ok(())
     }
 
     /// Appends an empty buffer.
-    fn grow(&mut self) -> Option<*mut ngx_buf_t> {
+    fn grow(&mut self) -> Option<()> {
+        self.settle();
         // SAFETY: the pool is live; what comes from it is initialised here before it is linked.
         unsafe {
             let (link, buffer) = (ngx_alloc_chain_link(self.pool), ngx_create_temp_buf(self.pool, BUFFER));
-            let (link, _) = (link.as_mut()?, buffer.as_ref()?);
+            let (link, buffer) = (link.as_mut()?, buffer.as_mut()?);
+            (self.next, self.end) = (buffer.last, buffer.end);
             link.buf = buffer;
             link.next = ptr::null_mut();
             match self.last.as_mut() {
@@ -101,16 +136,27 @@ impl Chain {
                 None => self.first = link,
             }
             self.last = link;
-            Some(buffer)
+        }
+        Some(())
+    }
+
+    /// Tells the last buffer what it holds.
+    fn settle(&mut self) {
+        // SAFETY: links and buffers come from `grow` and live as long as the pool; `next` is in the last one.
+        unsafe {
+            if let Some(buffer) = self.last.as_ref().and_then(|link| link.buf.as_mut()) {
+                self.length = self.length.saturating_add(self.next.offset_from(buffer.last) as off_t);
+                buffer.last = self.next;
+            }
         }
     }
 
     /// The chain, its last buffer marked as such (`main`: as that of the whole answer), and the length of its text.
-    fn finish(self, main: bool) -> (*mut ngx_chain_t, off_t) {
-        // SAFETY: as for `current`.
-        if let Some(last) = unsafe { self.last.as_ref() } {
-            // SAFETY: as for `current`.
-            unsafe {
+    fn finish(mut self, main: bool) -> (*mut ngx_chain_t, off_t) {
+        self.settle();
+        // SAFETY: as for `settle`.
+        unsafe {
+            if let Some(last) = self.last.as_ref() {
                 (*last.buf).set_last_buf(u32::from(main));
                 (*last.buf).set_last_in_chain(1);
             }
@@ -121,20 +167,17 @@ impl Chain {
 
 impl Write for Chain {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        if text.is_empty() {
-            return Ok(0);
+        self.write_all(text).map(|()| text.len())
+    }
+
+    #[inline]
+    fn write_all(&mut self, text: &[u8]) -> io::Result<()> {
+        if text.is_empty() || text.len() > self.room() {
+            return self.spill(text);
         }
-        let buffer = self.current().or_else(|| self.grow()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: the buffer has room for at least one byte between `last` and `end`, both in one allocation.
-        let count = unsafe {
-            let room = (*buffer).end.offset_from((*buffer).last).unsigned_abs();
-            let count = room.min(text.len());
-            ptr::copy_nonoverlapping(text.as_ptr(), (*buffer).last, count);
-            (*buffer).last = (*buffer).last.add(count);
-            count
-        };
-        self.length = self.length.saturating_add(off_t::try_from(count).unwrap_or(0));
-        Ok(count)
+        // SAFETY: there is room, and so a buffer.
+        unsafe { self.copy(text) };
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -4,9 +4,11 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::io;
 
 use labor_core::time::{Micros, since};
 use serde::ser::{Serialize, Serializer};
+use serde_json::ser::{CompactFormatter, Formatter};
 
 use crate::worker;
 
@@ -29,6 +31,64 @@ pub fn text(bytes: &[u8]) -> Cow<'_, str> {
 /// Three decimals: more say nothing and double the answer's length.
 pub fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
+}
+
+/// The longest of [`decimal`]: a sign, ten digits, the point, six digits, and room to spare.
+const WIDTH: usize = 24;
+
+/// A figure with six decimals at most, and without zeros at the end, in `buffer`; `None` where that needs too many digits. Here
+/// because the shortest text that gives the same bits again takes several times as long, and its last digits say nothing.
+fn decimal(value: f64, buffer: &mut [u8; WIDTH]) -> Option<&[u8]> {
+    let scaled = value.abs() * 1e6 + 0.5;
+    // Written so that it is false for what is no number.
+    if !(scaled < 9e15) {
+        return None;
+    }
+    let (mut rest, mut decimals) = (scaled as u64, 6_u32);
+    let negative = value < 0.0 && rest > 0;
+    if rest % 1_000_000 == 0 {
+        (rest, decimals) = (rest / 1_000_000, 0);
+    }
+    while decimals > 0 && rest % 10 == 0 {
+        (rest, decimals) = (rest / 10, decimals.saturating_sub(1));
+    }
+    let mut from = WIDTH;
+    let mut places = buffer.iter_mut().rev();
+    let mut put = |byte: u8| {
+        if let Some(place) = places.next() {
+            *place = byte;
+            from = from.saturating_sub(1);
+        }
+    };
+    let mut written = 0_u32;
+    while rest > 0 || written <= decimals {
+        if written == decimals && decimals > 0 {
+            put(b'.');
+        }
+        put(b'0'.wrapping_add((rest % 10) as u8));
+        rest /= 10;
+        written = written.saturating_add(1);
+    }
+    if negative {
+        put(b'-');
+    }
+    buffer.get(from..)
+}
+
+/// How JSON is written: compact, and figures with as many digits as mean something.
+pub struct Figures;
+
+impl Formatter for Figures {
+    fn write_f64<W: ?Sized + io::Write>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
+        match decimal(value, &mut [0; WIDTH]) {
+            Some(digits) => out.write_all(digits),
+            None => CompactFormatter.write_f64(out, value),
+        }
+    }
+
+    fn write_f32<W: ?Sized + io::Write>(&mut self, out: &mut W, value: f32) -> io::Result<()> {
+        self.write_f64(out, value.into())
+    }
 }
 
 /// One moment on both clocks: records hold the monotonic one, people read the other.

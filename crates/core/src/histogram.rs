@@ -122,10 +122,15 @@ impl Histogram {
     /// without answers. Within a bucket the times are taken to be spread evenly.
     pub fn quantiles<const N: usize>(&self, wanted: [f64; N]) -> Option<[f64; N]> {
         let mut counts = [0_u32; COUNT];
+        let mut total = 0_u64;
         for ((place, count), older) in counts.iter_mut().zip(&self.counts).zip(&self.older) {
-            *place = (count.load(Ordering::Relaxed) as u32).wrapping_sub(older.load(Ordering::Relaxed));
+            let count = count.load(Ordering::Relaxed);
+            // Most buckets have never counted: their older copies, in other cache lines, need not be fetched.
+            if count > 0 {
+                *place = (count as u32).wrapping_sub(older.load(Ordering::Relaxed));
+                total += u64::from(*place);
+            }
         }
-        let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
         (total > 0).then(|| wanted.map(|share| quantile(&counts, share * total as f64)))
     }
 

@@ -189,15 +189,15 @@ impl Ledger {
     fn words(&self) -> impl Iterator<Item = &AtomicU64> {
         let Self { responses, sent, received, header_time, response_time, state, unavail, ejections, downtime, .. } =
             self;
-        let Kept { change, seen, told, address, .. } = &self.kept;
-        let single =
-            [sent, received, header_time, response_time, state, unavail, ejections, downtime, change, seen, told];
-        responses.iter().chain(single).chain(address)
+        let Kept { turning, told_speed, seen, told, address, .. } = &self.kept;
+        let times = [header_time, response_time, state, unavail, ejections, downtime];
+        let kept = [turning, told_speed, seen, told];
+        responses.iter().chain([sent, received]).chain(times).chain(kept).chain(address)
     }
 
-    fn halves(&self) -> [&AtomicU32; 5] {
-        let Kept { list, weight, max_conns, told_us, .. } = &self.kept;
-        [&self.last_failure, list, weight, max_conns, told_us]
+    fn halves(&self) -> [&AtomicU32; 6] {
+        let Kept { list, weight, max_conns, told_us, told_samples, .. } = &self.kept;
+        [&self.last_failure, list, weight, max_conns, told_us, told_samples]
     }
 
     fn clear(&self) {

@@ -23,6 +23,7 @@ mod interleavings;
 pub mod key;
 pub mod ledger;
 mod long;
+pub mod news;
 mod pair;
 pub mod params;
 pub mod peer;

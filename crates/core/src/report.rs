@@ -16,9 +16,9 @@ use crate::time::{Micros, seconds, since};
 pub enum Change {
     /// Its first answer ever.
     New = 1,
-    /// Its idle latency rose by a quarter.
+    /// Its idle latency rose by half.
     Slower = 2,
-    /// Its idle latency fell by a fifth.
+    /// Its idle latency fell by a third.
     Faster = 3,
     /// It began to fail.
     Failing = 4,
@@ -140,16 +140,28 @@ pub fn is_failing(peer: &Peer) -> bool {
     peer.failure_level() > LOWERED
 }
 
-/// What every member is expected to take at `now`, µs: one more request, and the first one when idle; `None` while the group has
-/// no evidence.
-pub fn latencies(shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) -> Vec<Option<[f64; 2]>> {
+/// How fast one server is expected to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// Of one more request, µs.
+    pub latency_us: f64,
+    /// Of a request that finds it idle, µs.
+    pub idle_us: f64,
+    /// Its own answers behind that, samples; with none it is what its group's are.
+    pub evidence: f64,
+}
+
+/// What is expected of every member at `now`; `None` while the group has no evidence.
+pub fn latencies(shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) -> Vec<Option<Expected>> {
     let mut table = Table::default();
     table.resize(members);
     table.refresh(shared, members, params, now);
     let mut one = |(i, member): (usize, &Member)| {
-        let known = !table.blank && table.rows.get(i).is_some_and(|row| row.scale > 0.0);
+        let blank = table.blank;
+        let evidence = table.rows.get(i).filter(|row| !blank && row.scale > 0.0)?.weight;
         let queue = shared.peer(member.slot).map_or(0, Peer::queue);
-        known.then(|| [queue, 0].map(|queue| f64::from(table.estimate(i, queue).latency) * 1e6))
+        let [latency_us, idle_us] = [queue, 0].map(|queue| f64::from(table.estimate(i, queue).latency) * 1e6);
+        Some(Expected { latency_us, idle_us, evidence })
     };
     members.iter().enumerate().map(&mut one).collect()
 }

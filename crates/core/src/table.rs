@@ -27,8 +27,8 @@ const LEAST_PAUSE: Micros = 20_000;
 /// 100 times what a build costs per server, µs: the core has no clock, so the cost is this model, measured once by
 /// `examples/pick_cost.rs` and rounded up; rebuilding takes a worker one per cent of its time at most.
 const BUILD_PAUSE: Micros = 200;
-/// A change of idle latency by this much (ln; a quarter) is worth telling.
-pub(crate) const NOTABLE: f32 = 0.223;
+/// A change of idle latency by this much (ln; a factor of 1.5) is worth telling: less is how latencies wander.
+pub(crate) const NOTABLE: f32 = 0.405;
 /// A server with less evidence has not changed by itself; the group around it has.
 pub(crate) const TELLING: f64 = 1.0;
 

@@ -66,14 +66,9 @@ impl<'a> Lines<'a> {
         self.line("", label, is, value);
     }
 
-    /// A bucket of a histogram, `bound` µs and below, or all.
-    pub fn bucket(&mut self, bound: Option<Micros>, count: u64) {
-        let mut place = Vec::with_capacity(16);
-        match bound {
-            Some(bound) => seconds(&mut place, bound),
-            None => place.extend_from_slice(b"+Inf"),
-        }
-        self.line("_bucket", "le", core::str::from_utf8(&place).unwrap_or_default(), Value::Count(count));
+    /// A bucket of a histogram: that of answers up to `bound`, as [`bound`] writes it, or of all.
+    pub fn bucket(&mut self, bound: Option<&str>, count: u64) {
+        self.line("_bucket", "le", bound.unwrap_or("+Inf"), Value::Count(count));
     }
 
     /// What follows the buckets.
@@ -107,6 +102,13 @@ impl<'a> Lines<'a> {
         }
         out.push(b'\n');
     }
+}
+
+/// A bucket's bound of `us` in seconds.
+pub fn bound(us: Micros) -> String {
+    let mut text = Vec::new();
+    seconds(&mut text, us);
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// µs as seconds, without zeros at the end.

@@ -13,14 +13,18 @@ use crate::time::Micros;
 pub struct Kept {
     /// Slot of its list's record plus one; 0 before the first look.
     pub list: AtomicU32,
-    /// Configured weight at the last look.
+    /// The weight that held at the last look.
     pub weight: AtomicU32,
-    /// Configured `max_conns` at the last look.
+    /// The `max_conns` that held at the last look.
     pub max_conns: AtomicU32,
     /// Latency when idle that was last told, µs; 0 when none was.
     pub told_us: AtomicU32,
-    /// The last change of its standing that was told, as in [`crate::peer::Peer::last_change`].
-    pub change: AtomicU64,
+    /// How many answers stood behind that.
+    pub told_samples: AtomicU32,
+    /// A change of speed that has not lasted long enough to be told: since when in µs << 8 | event; 0 for none.
+    pub turning: AtomicU64,
+    /// The last change of speed that was told: likewise.
+    pub told_speed: AtomicU64,
     /// When it was last seen in its list, µs.
     pub seen: AtomicU64,
     /// The state that was last told, and when: as [`super::Ledger`] keeps states.
@@ -38,6 +42,12 @@ impl Kept {
     /// Remembers what was told at `now`.
     pub fn set_told(&self, state: State, now: Micros) {
         self.told.store(now << 8 | state as u64, Ordering::Release);
+    }
+
+    /// Remembers the speed that is known, told or not: µs when idle, and how many answers stand behind it.
+    pub fn set_speed(&self, idle: u32, samples: u32) {
+        self.told_us.store(idle, Ordering::Release);
+        self.told_samples.store(samples, Ordering::Release);
     }
 
     /// Remembers the address, cut to [`ADDRESS`] bytes.
