@@ -61,7 +61,11 @@ until_so { events('recovered', 'B') } 'and let in again';
 
 # Slower.
 $t->set(A => 'service=const:200ms');
-until_so { events('slower', 'A') } 'A became slower';
+until_so { ($event) = events('slower', 'A') } 'A became slower';
+my %us = ("\x{b5}s" => 1, ms => 1e3, s => 1e6);
+my ($fast, $slow) = map { /^([\d.]+) (\S+)$/ ? $1 * $us{$2} : diag "no time: $_" } split / \x{2192} /, $event->{detail};
+# As written, with one decimal.
+cmp_ok $slow, '>=', 1.49 * $fast, 'by half or more, with figures that say so' or diag explain $event;
 
 # Reloads: another weight, a server more, one that is down, one that is gone.
 $t->conf(conf(A => 'weight=5', third => 1))->reload;

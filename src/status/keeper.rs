@@ -66,14 +66,16 @@ impl Look<'_> {
             self.note(ring, &Note { event: Event::Reload, source: None, server: b"", before: 0, after });
         }
         let due = self.rows().any(|row| row.ledger.is_some_and(|l| l.history.is_due(tick(self.now))));
-        let latencies = if due { self.latencies() } else { Vec::new() };
+        // Every five seconds, and when requests have met another speed: what became slow is left alone and soon forgotten.
+        let changed = self.rows().fold(false, |changed, row| changed | self.has_changed(&row));
+        let latencies = if due || changed { self.latencies() } else { Vec::new() };
         let mut refused = 0_u32;
         for (index, row) in self.rows().enumerate() {
             match row.ledger {
                 Some(ledger) => {
                     let latency = latencies.get(index).copied().flatten();
-                    ledger.kept.list.store(slot.saturating_add(1), Ordering::Release);
                     self.server(ring, known, &row, ledger);
+                    ledger.kept.list.store(slot.saturating_add(1), Ordering::Release);
                     ledger.histogram.turn(self.now);
                     if due {
                         let us = latency.map_or(0, |expected| expected.latency_us.round() as u32);
@@ -97,6 +99,13 @@ impl Look<'_> {
         self.group.rows().filter(|row| row.servers.backup == self.list.servers.backup)
     }
 
+    /// Whether requests have noted another standing since the last look.
+    fn has_changed(&self, row: &Row<'_>) -> bool {
+        let Some((peer, ledger)) = row.peer.zip(row.ledger) else { return false };
+        let word = peer.last_change.load(Ordering::Relaxed);
+        ledger.kept.change.swap(word, Ordering::AcqRel) != word
+    }
+
     fn latencies(&self) -> Vec<Option<Expected>> {
         report::latencies(self.view.shared(self.list.group), &self.list.members, &self.group.params, self.now)
     }
@@ -115,10 +124,8 @@ impl Look<'_> {
     fn server(&self, ring: &Events, known: bool, row: &Row<'_>, ledger: &Ledger) {
         let (now, kept, state) = (self.now, &ledger.kept, row.state());
         ledger.observe(state, now);
-        let new = kept.seen.swap(now, Ordering::AcqRel) == 0;
-        if new {
-            kept.set_address(row.address());
-        }
+        kept.belongs_to(row.address());
+        kept.seen.store(now, Ordering::Release);
         let (told, at) = kept.told();
         let plain = |event| Note { event, source: None, server: row.address(), before: 0, after: 0 };
         match told {
@@ -145,8 +152,11 @@ impl Look<'_> {
                     if !asked {
                         self.note(ring, &reasoned(plain(event), row, ledger));
                     } else if !self.told(ring, event, row.address(), CALM) {
-                        let source = Some(row.control().state_source());
-                        self.note(ring, &Note { source, ..plain(event) });
+                        // Up because its weight is no longer 0, by the word of whoever changed the weight.
+                        let (control, drained) = (row.control(), kept.weight.load(Ordering::Acquire) == 0);
+                        let by_weight = event == Event::Up && drained;
+                        let source = if by_weight { control.weight_source() } else { control.state_source() };
+                        self.note(ring, &Note { source: Some(source), ..plain(event) });
                     }
                     kept.set_told(state, now);
                 }

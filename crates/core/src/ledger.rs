@@ -189,34 +189,26 @@ impl Ledger {
     fn words(&self) -> impl Iterator<Item = &AtomicU64> {
         let Self { responses, sent, received, header_time, response_time, state, unavail, ejections, downtime, .. } =
             self;
-        let Kept { turning, told_speed, seen, told, address, .. } = &self.kept;
         let times = [header_time, response_time, state, unavail, ejections, downtime];
-        let kept = [turning, told_speed, seen, told];
-        responses.iter().chain([sent, received]).chain(times).chain(kept).chain(address)
-    }
-
-    fn halves(&self) -> [&AtomicU32; 6] {
-        let Kept { list, weight, max_conns, told_us, told_samples, .. } = &self.kept;
-        [&self.last_failure, list, weight, max_conns, told_us, told_samples]
+        responses.iter().chain([sent, received]).chain(times)
     }
 
     fn clear(&self) {
         self.words().for_each(|word| word.store(0, Ordering::Release));
-        self.halves().into_iter().for_each(|word| word.store(0, Ordering::Release));
+        self.last_failure.store(0, Ordering::Release);
+        // Whether it is another server, its keeper finds out: one whose statistics are reset has not come anew.
+        self.kept.forget_speed();
         self.histogram.clear();
         self.history.clear();
     }
 
-    /// Takes over the figures of `old`, which is only read, as those of a record of `generation`. Where lists are kept is
-    /// another place in other memory, and is not taken over.
+    /// Takes over the figures of `old`, which is only read, as those of a record of `generation`.
     pub fn carry_from(&self, old: &Self, generation: u32) {
         for (to, from) in self.words().zip(old.words()) {
             to.store(from.load(Ordering::Acquire), Ordering::Release);
         }
-        for (to, from) in self.halves().into_iter().zip(old.halves()) {
-            to.store(from.load(Ordering::Acquire), Ordering::Release);
-        }
-        self.kept.list.store(0, Ordering::Release);
+        self.last_failure.store(old.last_failure.load(Ordering::Acquire), Ordering::Release);
+        self.kept.carry_from(&old.kept);
         self.histogram.carry_from(&old.histogram);
         self.history.carry_from(&old.history);
         self.generation.store(generation, Ordering::Release);
@@ -294,10 +286,24 @@ mod tests {
     }
 
     #[test]
+    fn a_keeper_knows_a_server_again_whose_statistics_were_reset_and_forgets_another_s() {
+        let ledger = Ledger::default();
+        let kept = &ledger.belongs_to(7).kept;
+        kept.belongs_to(b"127.0.0.1:80");
+        kept.set_told(State::Up, 5);
+        kept.set_speed(1000, 9);
+        ledger.belongs_to(8);
+        kept.belongs_to(b"127.0.0.1:80");
+        assert_eq!((kept.told(), kept.told_us.load(Ordering::Acquire)), ((Some(State::Up), 5), 0));
+        kept.belongs_to(b"127.0.0.1:8080");
+        assert_eq!((kept.told(), kept.address()), ((None, 0), b"127.0.0.1:8080".to_vec()));
+    }
+
+    #[test]
     fn figures_are_carried_to_a_record_of_another_generation() {
         let (old, new) = (Ledger::default(), Ledger::default());
         old.belongs_to(1).book(&Entry { status: 200, sent: 3, ..Entry::default() });
-        old.kept.set_address(b"127.0.0.1:80");
+        old.kept.belongs_to(b"127.0.0.1:80");
         old.kept.list.store(5, Ordering::Release);
         new.carry_from(&old, 9);
         assert!(new.is_of(9));

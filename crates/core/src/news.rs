@@ -19,7 +19,8 @@ pub const REVERSAL: Micros = 30 * SECOND;
 /// Standard errors of the difference between two means beyond which it is no chance: one false alarm in some 400 looks of a
 /// steady server that also would have to last.
 const ERRORS: f64 = 3.0;
-/// A server with less evidence than one answer of its own is shown with its group's speed.
+/// A change begins with one answer of the server's own at least. It need not go on with more: a server that became slow is left
+/// alone, what is known of it is forgotten, and once nothing is known it is taken to be as fast as the others again.
 const LEAST: f64 = 1.0;
 /// A speed that was taken for known from fewer answers than this is taken anew, in silence, when there are more.
 const FIRM: u32 = 30;
@@ -38,14 +39,14 @@ pub struct News {
 /// What is to be told of a server's speed at `now`, and remembers in `kept` that it was. `variance`: of ln(latency) of a single
 /// answer. One caller at a time.
 pub fn speed(kept: &Kept, expected: &Expected, variance: f64, now: Micros) -> Option<News> {
-    if expected.evidence < LEAST {
-        kept.turning.store(0, Ordering::Release);
+    let turning = kept.turning.load(Ordering::Acquire);
+    if turning == 0 && expected.evidence < LEAST {
         return None;
     }
     let (idle, samples) = (expected.idle_us.round().max(1.0) as u32, expected.evidence.round() as u32);
     let (before, known) = (kept.told_us.load(Ordering::Acquire), kept.told_samples.load(Ordering::Acquire));
     let change = (f64::from(idle) / f64::from(before)).ln();
-    let chance = ERRORS * (variance / expected.evidence + variance / f64::from(known.max(1))).sqrt();
+    let chance = ERRORS * (variance / expected.evidence.max(LEAST) + variance / f64::from(known.max(1))).sqrt();
     if before == 0 || change.abs() < LARGE.ln().max(chance) {
         if before == 0 || (known < FIRM && samples > known) {
             kept.set_speed(idle, samples);
@@ -54,7 +55,6 @@ pub fn speed(kept: &Kept, expected: &Expected, variance: f64, now: Micros) -> Op
         return None;
     }
     let event = if change > 0.0 { Event::Slower } else { Event::Faster };
-    let turning = kept.turning.load(Ordering::Acquire);
     if turning as u8 != event as u8 {
         kept.turning.store(stamp(event, now), Ordering::Release);
         return None;
@@ -120,7 +120,9 @@ mod tests {
         let drift: Vec<f64> = (0..100).map(|i| 5.0 * 1.02_f64.powi(i)).collect();
         let told = told(drift, 50.0, 0.1);
         assert!((3..=4).contains(&told.len()), "{told:?}");
-        assert!(told.iter().all(|(_, n)| n.event == Event::Slower && f64::from(n.after) >= LARGE * f64::from(n.before)));
+        assert!(
+            told.iter().all(|(_, n)| n.event == Event::Slower && f64::from(n.after) >= LARGE * f64::from(n.before))
+        );
         assert!(told.windows(2).all(|w| w[0].1.after == w[1].1.before), "{told:?}");
     }
 
@@ -131,6 +133,19 @@ mod tests {
         assert_eq!(told(change, 0.9, 0.5), []);
         assert_eq!(told([5.0, 5.0, 200.0, 200.0], 2.0, 0.5).len(), 1);
         assert_eq!(told(change, 30.0, 0.5).len(), 1);
+    }
+
+    #[test]
+    fn a_server_that_is_left_alone_after_it_became_slow_is_told_of() {
+        let kept = Kept::default();
+        let looks = [(5.0, 40.0), (200.0, 2.0), (198.0, 0.9), (5.0, 0.0)];
+        let told: Vec<_> = (1..)
+            .zip(looks)
+            .filter_map(|(i, (ms, evidence))| {
+                speed(&kept, &Expected { latency_us: ms * 1e3, idle_us: ms * 1e3, evidence }, 0.25, STEP * i)
+            })
+            .collect();
+        assert_eq!(told, [news(Event::Slower, 5000, 198_000)]);
     }
 
     #[test]

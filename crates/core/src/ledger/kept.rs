@@ -21,6 +21,8 @@ pub struct Kept {
     pub told_us: AtomicU32,
     /// How many answers stood behind that.
     pub told_samples: AtomicU32,
+    /// The last change of its standing that was looked at, as in [`crate::peer::Peer::last_change`].
+    pub change: AtomicU64,
     /// A change of speed that has not lasted long enough to be told: since when in µs << 8 | event; 0 for none.
     pub turning: AtomicU64,
     /// The last change of speed that was told: likewise.
@@ -50,15 +52,44 @@ impl Kept {
         self.told_samples.store(samples, Ordering::Release);
     }
 
-    /// Remembers the address, cut to [`ADDRESS`] bytes.
-    pub fn set_address(&self, address: &[u8]) {
+    /// Forgets what it knows of the server's speed.
+    pub fn forget_speed(&self) {
+        self.set_speed(0, 0);
+        [&self.change, &self.turning, &self.told_speed].into_iter().for_each(|word| word.store(0, Ordering::Release));
+    }
+
+    /// Makes it the memory of the server at `address`, of which [`ADDRESS`] bytes are kept: empty if it was another's.
+    pub fn belongs_to(&self, address: &[u8]) {
         let mut bytes = [0; ADDRESS];
         for (place, byte) in bytes.iter_mut().zip(address) {
             *place = *byte;
         }
-        for (word, bytes) in self.address.iter().zip(bytes.chunks_exact(8)) {
-            word.store(bytes.try_into().map_or(0, u64::from_le_bytes), Ordering::Release);
+        let words = || bytes.chunks_exact(8).map(|bytes| bytes.try_into().map_or(0, u64::from_le_bytes));
+        if self.address.iter().zip(words()).any(|(kept, word)| kept.load(Ordering::Acquire) != word) {
+            self.carry_from(&Self::default());
+            self.address.iter().zip(words()).for_each(|(kept, word)| kept.store(word, Ordering::Release));
         }
+    }
+
+    /// Takes over what `old` remembers, but not where lists are kept: that is another place in other memory.
+    pub(super) fn carry_from(&self, old: &Self) {
+        for (to, from) in self.words().zip(old.words()) {
+            to.store(from.load(Ordering::Acquire), Ordering::Release);
+        }
+        for (to, from) in self.halves().into_iter().zip(old.halves()) {
+            to.store(from.load(Ordering::Acquire), Ordering::Release);
+        }
+        self.list.store(0, Ordering::Release);
+    }
+
+    fn words(&self) -> impl Iterator<Item = &AtomicU64> {
+        let Self { change, turning, told_speed, seen, told, address, .. } = self;
+        [change, turning, told_speed, seen, told].into_iter().chain(address)
+    }
+
+    fn halves(&self) -> [&AtomicU32; 4] {
+        let Self { weight, max_conns, told_us, told_samples, .. } = self;
+        [weight, max_conns, told_us, told_samples]
     }
 
     /// The address as it was remembered.
