@@ -40,8 +40,7 @@ const WIDTH: usize = 24;
 /// because the shortest text that gives the same bits again takes several times as long, and its last digits say nothing.
 fn decimal(value: f64, buffer: &mut [u8; WIDTH]) -> Option<&[u8]> {
     let scaled = value.abs() * 1e6 + 0.5;
-    // Written so that it is false for what is no number.
-    if !(scaled < 9e15) {
+    if scaled.is_nan() || scaled >= 9e15 {
         return None;
     }
     let (mut rest, mut decimals) = (scaled as u64, 6_u32);

@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn wandering_is_no_news() {
         let mut rng = Rng::new(7);
-        let wander: Vec<f64> = (0..2000).map(|_| 5.0 * (0.9 + 0.2 * f64::from(rng.unit()))).collect();
+        let wander: Vec<f64> = (0..2000).map(|_| 5.0 * (0.9 + 0.2 * rng.unit())).collect();
         assert_eq!(told(wander, 50.0, 0.3), []);
         assert_eq!(told([5.0, 5.4, 6.0, 7.4, 6.0, 4.0, 3.4, 5.0], 50.0, 0.1), []);
     }
