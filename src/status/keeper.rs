@@ -7,7 +7,7 @@
 
 use core::sync::atomic::Ordering;
 
-use labor_core::events::{self, Event, Events, NO_KIND, Note};
+use labor_core::events::{self, Event, Events, NO_KIND, Note, Seen};
 use labor_core::history::tick;
 use labor_core::ledger::{Ledger, State};
 use labor_core::news;
@@ -161,9 +161,19 @@ impl Look<'_> {
                     kept.set_told(state, now);
                 }
             }
+            Some(State::Lowered) if row.peer.is_some_and(report::is_failing) && self.is_silent(ring, row) => {
+                self.note(ring, &reasoned(plain(Event::Lowered), row, ledger));
+            }
             Some(_) => {}
         }
         self.parameters(ring, row, ledger);
+    }
+
+    /// Whether a server is lowered for being silent, as far as was told.
+    fn is_silent(&self, ring: &Events, row: &Row<'_>) -> bool {
+        let address = row.address().get(..events::ADDRESS).unwrap_or(row.address());
+        let why = |e: &&Seen| e.server == address && matches!(e.event, Event::Lowered | Event::Silent);
+        ring.recent().iter().find(why).is_some_and(|e| e.event == Event::Silent)
     }
 
     /// Whether another weight or limit holds now, and by whose word: the configuration's, the API's, the state file's.
