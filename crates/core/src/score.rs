@@ -16,10 +16,9 @@ const FAILURE_COST: f32 = 10.0;
 pub(crate) const TIE: f32 = 0.01;
 /// A server with this many answers is admitted without a cap.
 pub(crate) const SEASONED: u32 = 8;
-/// The steepest slope that marginal cost believes: the product rule's own. What looks steeper is two bucket means that differ
-/// by chance more often than a knee; at three, one fast server in 400 lost up to a seventh of its requests to one twice as
-/// slow for half a minute (with 20 requests a second and exponential service).
-const MOST_SLOPE: f64 = 1.0;
+/// The steepest slope that marginal cost believes: beyond three even a queue that thrashes is not measured well. At one, p99
+/// is 1 to 7 % better in busy groups and the mean 0.6 to 2 % worse (`docs/decisions.md`).
+const MOST_SLOPE: f64 = 3.0;
 }
 
 /// Added to the score of a server at its cap: more than any two scores can differ by, so that caps order and never
