@@ -81,7 +81,7 @@ extern "C" fn init_module(cycle: *mut ngx_cycle_t) -> ngx_int_t {
 
 /// The worker first (its slot, its clock), then the lists of servers, which need both, then what looks after them.
 extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
-    worker::each_second(each_second);
+    worker::each_part(each_part);
     let status = worker::init_process(cycle);
     if status == nginx_sys::NGX_OK as ngx_int_t {
         state::init_process(cycle);
@@ -91,10 +91,14 @@ extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
     status
 }
 
-/// What a worker does once a second beside looking after the shared memory.
-fn each_second(now: labor_core::time::Micros) {
-    status::keeper::run(now);
-    api::each_second(now);
+/// What a worker does once a second beside looking after the shared memory, and in the parts of that second; `first`: the first.
+fn each_part(now: labor_core::time::Micros, first: bool) {
+    if first {
+        status::keeper::run(now);
+        api::each_second(now);
+    } else {
+        status::followed::renew(now);
+    }
 }
 
 extern "C" fn exit_process(cycle: *mut ngx_cycle_t) {

@@ -8,6 +8,7 @@
 mod document;
 mod format;
 mod group;
+pub mod followed;
 pub mod keeper;
 mod metrics;
 mod own;

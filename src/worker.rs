@@ -31,12 +31,13 @@ const PART: usize = 512;
 /// But it wakes up no more often than every 50 ms.
 const PARTS_MOST: usize = 20;
 
-/// What else a worker does once a second.
-static EACH_SECOND: OnceLock<fn(Micros)> = OnceLock::new();
+/// What else a worker does at each part.
+static EACH_PART: OnceLock<fn(Micros, bool)> = OnceLock::new();
 
-/// Has `task` called once a second from now on, with the time. One task; the first call counts.
-pub fn each_second(task: fn(Micros)) {
-    let _ = EACH_SECOND.set(task);
+/// Has `task` called for each part of a second that a worker looks after the memory in, with the time and whether it is the first
+/// part, which comes once a second. One task; the first call counts.
+pub fn each_part(task: fn(Micros, bool)) {
+    let _ = EACH_PART.set(task);
 }
 
 /// Now on the clock that all processes of the machine share, µs.
@@ -210,14 +211,14 @@ unsafe extern "C" fn tick(_event: *mut ngx_event_t) {
     let leaving = is_leaving();
     if let Some(view) = zone::view() {
         let now = now();
-        let each_second = look_after(view, now);
-        if each_second {
+        let first = look_after(view, now);
+        if first {
             reclaim(view.map());
         }
         if leaving {
             view.stops_keeping();
-        } else if let Some(task) = EACH_SECOND.get().filter(|_| each_second) {
-            task(now);
+        } else if let Some(task) = EACH_PART.get() {
+            task(now, first);
         }
     }
     if !leaving {

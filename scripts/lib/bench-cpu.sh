@@ -159,8 +159,34 @@ functions() {
         END { for (f in all) printf "%.0f %.0f %s\n", own[f], all[f], f }' "$1"
 }
 
-# clock_work FUNCTIONS: instructions of what labor does so many times a second, not so many times a request.
-clock_work() { awk '/labor_core::table::Table::build|ngx_http_labor_module::worker::tick/ { sum += $2 } END { print sum + 0 }' "$1"; }
+# clock_work PROFILE: instructions of what labor does so many times a second, not so many times a request, with all that it
+# calls. What one of these does within another (looking after the zone builds tables too) is in the other's already, so only
+# calls from elsewhere count.
+clock_work() {
+    awk '
+        function name(text,   id) {
+            id = text; sub(/\).*/, ")", id)
+            if (text != id) { names[id] = substr(text, length(id) + 2) }
+            return names[id]
+        }
+        function by_clock(f) {
+            return f ~ /labor_core::table::Table::build|labor_core::long::curves::Curves::(renew|close)|labor::worker::tick|labor_module::worker::tick/
+        }
+        function reach(f,   g) {
+            if (f in reached) return
+            reached[f] = 1
+            for (g in calls) { if (index(g, f SUBSEP) == 1) reach(substr(g, length(f) + 2)) }
+        }
+        /^fn=/ { at = name(substr($0, 4)); next }
+        /^cfn=/ { to = name(substr($0, 5)); next }
+        /^calls=/ { call = 1; next }
+        /^[0-9+*-]/ { if (call) calls[at, to] += $2; call = 0 }
+        END {
+            for (edge in calls) { split(edge, end, SUBSEP); if (by_clock(end[2])) reach(end[2]) }
+            for (edge in calls) { split(edge, end, SUBSEP); if (by_clock(end[2]) && !(end[1] in reached)) sum += calls[edge] }
+            printf "%.0f\n", sum
+        }' "$1"
+}
 
 total() { awk '{ sum += $1 } END { printf "%.0f", sum }' "$1"; }
 

@@ -16,6 +16,7 @@ use labor_core::slots::{self, Record};
 use labor_core::time::{Micros, SECOND, since};
 use nginx_sys::ngx_cycle;
 
+use super::followed::{self, Latencies};
 use super::group::{Depth, Group, List};
 use super::row::Row;
 use super::text::Clock;
@@ -31,7 +32,7 @@ const FULL: Micros = 60 * SECOND;
 
 /// Looks at everything, if this worker is the one to do so.
 pub fn run(now: Micros) {
-    let Some(view) = zone::view().filter(|view| view.keeps(now)) else { return };
+    let Some(view) = zone::view().filter(|view| view.keeps(now)) else { return followed::forget() };
     // SAFETY: the configuration is this process's own; no other reference to it is in use.
     let Some(main) = (unsafe { ffi::cycle_conf(ngx_cycle) }) else { return };
     let clock = Clock::read();
@@ -43,6 +44,7 @@ pub fn run(now: Micros) {
             }
         }
     }
+    followed::forget_others();
     removed(view, now);
 }
 
@@ -67,13 +69,14 @@ impl Look<'_> {
         }
         let due = self.rows().any(|row| row.ledger.is_some_and(|l| l.history.is_due(tick(self.now))));
         // Every five seconds, and when requests have met another speed: what became slow is left alone and soon forgotten.
-        let changed = self.rows().fold(false, |changed, row| changed | self.has_changed(&row));
-        let latencies = if due || changed { self.latencies() } else { Vec::new() };
+        let changed: Vec<bool> = self.rows().map(|row| self.has_changed(&row)).collect();
+        let asked = due || changed.contains(&true);
+        let mut latencies = Latencies::of(self.view, slot, &self.list.members, &self.group.params, self.now);
         let mut refused = 0_u32;
-        for (index, row) in self.rows().enumerate() {
+        for (index, (row, changed)) in self.rows().zip(changed).enumerate() {
             match row.ledger {
                 Some(ledger) => {
-                    let latency = latencies.get(index).copied().flatten();
+                    let latency = if asked { latencies.get(index, changed) } else { None };
                     self.server(ring, known, &row, ledger);
                     ledger.kept.list.store(slot.saturating_add(1), Ordering::Release);
                     ledger.histogram.turn(self.now);
@@ -88,6 +91,7 @@ impl Look<'_> {
                 None => refused = refused.saturating_add(1),
             }
         }
+        latencies.keep();
         if refused > 0 && !self.told(ring, Event::ZoneFull, b"", FULL) {
             let note = Note { event: Event::ZoneFull, source: None, server: b"", before: 0, after: refused };
             self.note(ring, &note);
@@ -104,10 +108,6 @@ impl Look<'_> {
         let Some((peer, ledger)) = row.peer.zip(row.ledger) else { return false };
         let word = peer.last_change.load(Ordering::Relaxed);
         ledger.kept.change.swap(word, Ordering::AcqRel) != word
-    }
-
-    fn latencies(&self) -> Vec<Option<Expected>> {
-        report::latencies(self.view.shared(self.list.group), &self.list.members, &self.group.params, self.now)
     }
 
     fn note(&self, ring: &Events, note: &Note<'_>) {

@@ -14,6 +14,7 @@ pub mod curve;
 pub mod events;
 mod evidence;
 mod explore;
+pub mod followed;
 pub mod group;
 pub mod histogram;
 pub mod history;

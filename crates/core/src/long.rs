@@ -7,6 +7,7 @@
 
 #[cfg(all(test, not(loom)))]
 mod checks;
+mod course;
 pub(crate) mod curves;
 mod probe;
 mod rank;

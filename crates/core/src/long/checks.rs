@@ -1,5 +1,6 @@
 //! Curves renewed step by step against a table built at once, and what all of it takes in memory.
 
+use super::course::Course;
 use super::curves::*;
 use crate::balancer::{Balancer, Candidate, Fit, Member, Request};
 use crate::evidence::{Sample, book};

@@ -7,6 +7,7 @@
 use crate::balancer::Member;
 use crate::curve::{Axis, NO_EVIDENCE, Points, Prior, Values, fit};
 use crate::inflight::Shared;
+use crate::long::course::{BLANK, Course};
 use crate::long::sums::Sums;
 use crate::pair;
 use crate::params::Params;
@@ -20,8 +21,6 @@ use crate::time::{Micros, since};
 use crate::tuning::value;
 use std::collections::VecDeque;
 
-/// Queues below this are looked up per member: a cache line. Members of a long list rarely have more in flight.
-const MEMO: usize = 8;
 /// Queues below this are looked up for the group's curve, which members that do not differ share.
 const GROUP_MEMO: usize = 32;
 /// What renewing a row costs, µs: measured by `benches/pick.rs` and rounded up, as the core has no clock.
@@ -41,34 +40,6 @@ const EMPTY: f32 = 1.0 / 16.0;
 const NEWS: usize = 1024;
 /// `made` of a memo that holds the member's own curve.
 const OWN: u32 = u32::MAX;
-
-/// What is known of one member: the whole of it, so this is what a server costs a worker.
-#[derive(Clone, Debug)]
-pub(crate) struct Course {
-    curve: [f32; BUCKETS],
-    memo: [Estimate; MEMO],
-    /// w̄/w: from requests in flight to x; 0 for members that drain.
-    pub(crate) scale: f32,
-    /// Predicted latency when idle, seconds; 0 before it was fitted.
-    idle: f32,
-    /// Long-run mean latency, seconds; 0 before the first answer.
-    pub(crate) long: f32,
-    /// Idle latency (ln seconds) last told as a change; NaN before that.
-    told: f32,
-    /// Which round's group curve the memo holds, or [`OWN`].
-    made: u32,
-    /// It has a curve of its own.
-    own: bool,
-    /// It waits among the news.
-    news: bool,
-}
-
-impl Course {
-    fn new(scale: f32) -> Self {
-        let (curve, memo) = ([0.0; BUCKETS], [UNKNOWN; MEMO]);
-        Self { curve, memo, scale, idle: 0.0, long: 0.0, told: f32::NAN, made: 0, own: false, news: false }
-    }
-}
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -107,6 +78,8 @@ pub(crate) struct Curves {
     news: VecDeque<u32>,
     /// Whose turn it was last: the news'.
     turn: bool,
+    /// Only looked at: those who pick tell of changes.
+    silent: bool,
     /// Members whose rows were renewed by the last call of [`Curves::advance`].
     pub(crate) fresh: Vec<u32>,
 }
@@ -122,6 +95,19 @@ impl Curves {
         self.reweigh(members);
     }
 
+    /// The same for somebody who only looks.
+    pub(crate) fn followed(members: &[Member]) -> Self {
+        let mut curves = Self::default();
+        curves.resize(members);
+        curves.silent = true;
+        curves
+    }
+
+    /// Whether not every row has been fitted yet.
+    pub(crate) fn is_learning(&self) -> bool {
+        self.round < FIRST_ROUNDS
+    }
+
     /// The same members with other weights: what was learned stays, on the new axis.
     pub(crate) fn reweigh(&mut self, members: &[Member]) {
         let heavy = members.iter().filter(|m| m.weight > 0);
@@ -129,7 +115,7 @@ impl Curves {
         let mean = heavy.map(|m| f64::from(m.weight)).sum::<f64>() / count;
         for (course, member) in self.courses.iter_mut().zip(members) {
             course.scale = if member.weight == 0 { 0.0 } else { (mean / f64::from(member.weight)) as f32 };
-            course.memo = [UNKNOWN; MEMO];
+            course.memo = BLANK;
         }
         self.seen = None;
     }
@@ -175,7 +161,7 @@ impl Curves {
         } else {
             let valid = if follows { self.round } else { OWN };
             if course.made != valid {
-                (course.made, course.memo) = (valid, [UNKNOWN; MEMO]);
+                (course.made, course.memo) = (valid, BLANK);
             }
             course.memo.get_mut(q as usize)
         };
@@ -209,20 +195,32 @@ impl Curves {
 
     /// Renews as many rows as the time since the last call pays for.
     pub(crate) fn advance(&mut self, shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) {
-        self.fresh.clear();
-        let share = if self.round < FIRST_ROUNDS { FIRST_SHARE } else { SHARE };
+        let share = if self.is_learning() { FIRST_SHARE } else { SHARE };
         let earned = since(self.at, now) as f32 * share / ROW_COST;
         self.at = now;
-        self.credit = (self.credit + earned).min(MOST_ROWS);
+        let credit = (self.credit + earned).min(MOST_ROWS);
+        self.step(shared, members, params, now, credit);
+    }
+
+    /// Renews the row of member `i` out of turn.
+    pub(crate) fn renew_one(&mut self, i: usize, shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) {
+        self.fresh.clear();
+        self.renew(i, (shared, members), params, now, false);
+    }
+
+    /// Renews `credit` rows, if there is news, and at most to the end of the round.
+    pub(crate) fn step(&mut self, shared: Shared<'_>, members: &[Member], params: &Params, now: Micros, credit: f32) {
+        self.fresh.clear();
+        self.credit = credit;
         if self.cursor == 0 {
             let evidence = shared.group.evidence.load(Ordering::Acquire);
-            let learning = !self.blank && self.round < FIRST_ROUNDS;
+            let learning = !self.blank && self.is_learning();
             if self.seen == Some(evidence) && !learning && self.news.is_empty() {
                 return;
             }
             if self.blank {
                 // The very first evidence is worth an effort: until then nothing is known.
-                self.credit = MOST_ROWS;
+                self.credit = credit.max(MOST_ROWS);
             }
         }
         while self.credit >= 1.0 {
@@ -293,10 +291,10 @@ impl Curves {
         course.own = finite && (tau2 > 0.0 || correction != 0.0);
         course.curve = if finite { curve } else { self.group_curve };
         // Whatever the memo held, it is void.
-        (course.made, course.memo) = (OWN, [UNKNOWN; MEMO]);
+        (course.made, course.memo) = (OWN, BLANK);
         let ln = course.curve.first().copied().unwrap_or(0.0);
         (course.idle, course.long) = (ln.exp(), pair::read(&peer.long_mean).1);
-        if row.weight >= TELLING {
+        if row.weight >= TELLING && !self.silent {
             if course.told.is_nan() {
                 course.told = ln;
             } else if (ln - course.told).abs() > NOTABLE {
