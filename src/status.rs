@@ -6,9 +6,9 @@
 //! how all of it is sent `status/send.rs`. No formula here.
 
 mod document;
+pub mod followed;
 mod format;
 mod group;
-pub mod followed;
 pub mod keeper;
 mod metrics;
 mod own;
