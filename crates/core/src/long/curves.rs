@@ -26,8 +26,8 @@ const GROUP_MEMO: usize = 32;
 /// What renewing a row costs, µs: 0.46 to 0.74 (median 0.55) in batches of 64 rows of ten thousand servers, rounded up, as the core
 /// has no clock.
 const ROW_COST: f32 = 0.75;
-/// Share of a worker's time that renewing may take: 3300 rows a second, a quarter of the one per cent that rebuilding may cost. With
-/// four times as many, rows follow noise: after a thousand answers of 300 equal servers fewer than a third of them had the requests.
+/// Share of a worker's time that renewing may take: 3300 rows a second, a quarter of the one per cent that rebuilding may cost. Why
+/// not more is open (`docs/decisions.md`).
 const SHARE: f32 = 0.0025;
 /// The same until every row has been fitted once: a bad start costs more than a short effort.
 const FIRST_SHARE: f32 = 0.05;
