@@ -72,7 +72,7 @@ impl Latencies {
     /// What is expected of member `index`. `anew`: not as of some seconds ago.
     pub fn get(&mut self, index: usize, anew: bool) -> Option<Expected> {
         let Entry { group, params, followed, .. } = &mut self.entry;
-        followed.latency(self.view.shared(Some(*group)), params, index, anew, self.now)
+        followed.expected(self.view.shared(Some(*group)), params, index, anew, self.now)
     }
 
     /// The look is over; what was found out is kept for the next one.

@@ -10,14 +10,13 @@ use crate::inflight::Shared;
 use crate::long::{LONG, curves::Curves};
 use crate::params::Params;
 use crate::peer::Peer;
-use crate::report;
+use crate::report::{self, Expected};
 use crate::time::{Micros, since};
 
 /// Rows renewed at once at most: well below a millisecond.
-const MOST_ROWS: u64 = 256;
+const MOST_ROWS: f32 = 256.0;
 
-/// See the module. Latencies are as [`report::latencies`] has them: µs, of one more request as the queues are and of a request
-/// to the server when it is idle; `None` while nothing is known.
+/// See the module. What is expected is as [`report::latencies`] has it.
 #[derive(Debug, Default)]
 pub struct Followed {
     members: Vec<Member>,
@@ -25,7 +24,7 @@ pub struct Followed {
     curves: Option<Box<Curves>>,
     renewed: Micros,
     /// Of a short list, and when they were worked out.
-    latencies: Vec<Option<[f64; 2]>>,
+    latencies: Vec<Option<Expected>>,
     at: Option<Micros>,
 }
 
@@ -53,31 +52,33 @@ impl Followed {
     /// at once as it may until all are known. Of a short list nothing.
     pub fn renew(&mut self, shared: Shared<'_>, params: &Params, now: Micros) {
         let Some(curves) = &mut self.curves else { return };
-        let due = self.members.len() as u64 * since(self.renewed, now).min(INTERVAL) / INTERVAL;
+        let passed = since(self.renewed, now).min(INTERVAL) as f32 / INTERVAL as f32;
+        self.renewed = now;
+        let due = curves.credit + self.members.len() as f32 * passed;
         let rows = if curves.is_learning() { MOST_ROWS } else { due.min(MOST_ROWS) };
-        if rows > 0 {
-            self.renewed = now;
-            curves.step(shared, &self.members, params, now, rows as f32);
-        }
+        curves.step(shared, &self.members, params, now, rows);
     }
 
     /// What is expected of member `i`. `anew`: from its evidence as it stands now, otherwise a long list's may be some seconds old.
-    pub fn latency(
+    pub fn expected(
         &mut self,
         shared: Shared<'_>,
         params: &Params,
         i: usize,
         anew: bool,
         now: Micros,
-    ) -> Option<[f64; 2]> {
+    ) -> Option<Expected> {
         if let Some(curves) = &mut self.curves {
             let member = *self.members.get(i)?;
             if anew {
                 curves.renew_one(i, shared, &self.members, params, now);
             }
+            if curves.blank || member.weight == 0 {
+                return None;
+            }
             let queue = shared.peer(member.slot).map_or(0, Peer::queue);
-            let known = !curves.blank && member.weight > 0;
-            return known.then(|| [queue, 0].map(|queue| f64::from(curves.estimate(i, queue).latency) * 1e6));
+            let [latency_us, idle_us] = [queue, 0].map(|queue| f64::from(curves.estimate(i, queue).latency) * 1e6);
+            return Some(Expected { latency_us, idle_us, evidence: curves.evidence(i) });
         }
         if self.at != Some(now) {
             self.latencies = report::latencies(shared, &self.members, params, now);
@@ -122,9 +123,14 @@ mod tests {
             let now = NOW + 15 * SECOND;
             let at_once = report::latencies(shared, &members, &params, now);
             for (i, expected) in at_once.iter().enumerate() {
-                let ([got, idle], [expected, _]) =
-                    (followed.latency(shared, &params, i, false, now).unwrap(), expected.unwrap());
-                assert!((got / expected).ln().abs() < 0.05 && got == idle, "{i} of {count}: {got} {expected}");
+                let (got, expected) = (followed.expected(shared, &params, i, false, now).unwrap(), expected.unwrap());
+                assert!(
+                    (got.latency_us / expected.latency_us).ln().abs() < 0.05,
+                    "{i} of {count}: {got:?} {expected:?}"
+                );
+                // Half of it is forgotten in five seconds, and a row is up to five seconds old.
+                let older = (got.evidence / expected.evidence).log2();
+                assert!(got.latency_us == got.idle_us && (-0.01..1.1).contains(&older), "{got:?} {expected:?}");
             }
         }
     }
@@ -137,13 +143,13 @@ mod tests {
         let mut followed = Followed::default();
         followed.set_members(&members);
         (0..100).for_each(|part| followed.renew(shared, &params, NOW + part));
-        let before = followed.latency(shared, &params, 7, false, NOW).unwrap()[1];
+        let before = followed.expected(shared, &params, 7, false, NOW).unwrap().idle_us;
         for _ in 0..400 {
             book((&peers[7], &group), &params, (0, 0.0), (80_000, Sample::Exact), NOW + SECOND);
         }
         let later = NOW + SECOND;
-        assert_eq!(followed.latency(shared, &params, 7, false, later).unwrap()[1], before);
-        assert!(followed.latency(shared, &params, 7, true, later).unwrap()[1] > 5.0 * before);
+        assert_eq!(followed.expected(shared, &params, 7, false, later).unwrap().idle_us, before);
+        assert!(followed.expected(shared, &params, 7, true, later).unwrap().idle_us > 5.0 * before);
         // Nobody who only looks tells of changes.
         assert!(
             peers.iter().all(|peer| report::Change::last(peer).is_none_or(|(change, _)| change == report::Change::New))
@@ -157,10 +163,10 @@ mod tests {
         let (shared, params) = (Shared { group: &group, peers: &peers, cells: &[] }, Params::default());
         let mut followed = Followed::default();
         followed.set_members(&members);
-        assert_eq!(followed.latency(shared, &params, 0, false, NOW), None);
+        assert_eq!(followed.expected(shared, &params, 0, false, NOW), None);
         (0..100).for_each(|part| followed.renew(shared, &params, NOW + part));
-        assert_eq!(followed.latency(shared, &params, 3, true, NOW), None);
-        assert!(followed.latency(shared, &params, 0, false, NOW).is_some());
-        assert_eq!(followed.latency(shared, &params, 600, true, NOW), None);
+        assert_eq!(followed.expected(shared, &params, 3, true, NOW), None);
+        assert!(followed.expected(shared, &params, 0, false, NOW).is_some());
+        assert_eq!(followed.expected(shared, &params, 600, true, NOW), None);
     }
 }

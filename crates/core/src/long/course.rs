@@ -21,6 +21,8 @@ pub(crate) struct Course {
     pub(super) idle: f32,
     /// Long-run mean latency, seconds; 0 before the first answer.
     pub(crate) long: f32,
+    /// Its own evidence, samples.
+    pub(super) evidence: f32,
     /// Idle latency (ln seconds) last told as a change; NaN before that.
     pub(super) told: f32,
     /// Which round's group curve the memo holds, or the mark of an own curve.
@@ -34,6 +36,17 @@ pub(crate) struct Course {
 impl Course {
     pub(super) fn new(scale: f32) -> Self {
         let (curve, memo) = ([0.0; BUCKETS], BLANK);
-        Self { curve, memo, scale, idle: 0.0, long: 0.0, told: f32::NAN, made: 0, own: false, news: false }
+        Self {
+            curve,
+            memo,
+            scale,
+            idle: 0.0,
+            long: 0.0,
+            evidence: 0.0,
+            told: f32::NAN,
+            made: 0,
+            own: false,
+            news: false,
+        }
     }
 }

@@ -74,7 +74,7 @@ pub(crate) struct Curves {
     cursor: usize,
     /// The group's evidence when the round began.
     pub(super) seen: Option<u32>,
-    pub(super) credit: f32,
+    pub(crate) credit: f32,
     at: Micros,
     news: VecDeque<u32>,
     /// Whose turn it was last: the news'.
@@ -129,6 +129,11 @@ impl Curves {
     /// w̄/w of member `i`.
     pub(crate) fn scale(&self, i: usize) -> f32 {
         self.courses.get(i).map_or(1.0, |course| course.scale)
+    }
+
+    /// Evidence of member `i` itself when its row was last renewed, samples.
+    pub(crate) fn evidence(&self, i: usize) -> f64 {
+        self.courses.get(i).map_or(0.0, |course| f64::from(course.evidence))
     }
 
     /// Long-run mean latency of member `i`, seconds.
@@ -215,7 +220,8 @@ impl Curves {
         self.credit = credit;
         if self.cursor == 0 {
             let evidence = shared.group.evidence.load(Ordering::Acquire);
-            let learning = !self.blank && self.is_learning();
+            // For those who only look evidence also ages.
+            let learning = !self.blank && (self.is_learning() || self.silent);
             if self.seen == Some(evidence) && !learning && self.news.is_empty() {
                 return;
             }
@@ -261,7 +267,7 @@ impl Curves {
         let answers = peer.map_or(0, |p| p.answers.load(Ordering::Relaxed));
         self.sums.season(counting && answers >= SEASONED);
         let Some(peer) = peer.filter(|p| p.samples.load(Ordering::Relaxed) != 0) else {
-            course.own = false;
+            (course.own, course.evidence) = (false, 0.0);
             return EMPTY;
         };
         self.scratch.scale = f64::from(course.scale);
@@ -294,6 +300,7 @@ impl Curves {
         // Whatever the memo held, it is void.
         (course.made, course.memo) = (OWN, BLANK);
         let ln = course.curve.first().copied().unwrap_or(0.0);
+        course.evidence = row.weight as f32;
         (course.idle, course.long) = (ln.exp(), pair::read(&peer.long_mean).1);
         if row.weight >= TELLING && !self.silent {
             if course.told.is_nan() {
