@@ -41,10 +41,13 @@ for my $failing (0.001, 0.01) {
     $square += ($_ - $ratio)**2 for @ratios;
     # One-sided 95 % of Student's t with five degrees of freedom.
     my $bound = 2.015 * sqrt($square / (@ratios - 1) / @ratios);
-    diag sprintf '%g failing: ratio %.3f, lower bound %.3f; labor %s, least_conn %s', $failing, exp $ratio,
+    # One stall of the machine in one run is a third of the mean: not so of the median.
+    my @sorted = sort { $a <=> $b } @ratios;
+    my $median = ($sorted[2] + $sorted[3]) / 2;
+    diag sprintf '%g failing: median of ratios %.3f, lower bound %.3f; labor %s, least_conn %s', $failing, exp $median,
         exp($ratio - $bound), map { join '/', @{ $mean{$_} } } @arms;
     cmp_ok exp($ratio - $bound), '<', 1.02, "$failing of the answers fail: mean within 2 % of least_conn, with 95 % certainty no worse";
-    cmp_ok exp $ratio, '<', 1.05, "$failing of the answers fail: and close to that as measured";
+    cmp_ok exp $median, '<', 1.05, "$failing of the answers fail: and close to that as measured";
 }
 
 $t->done;

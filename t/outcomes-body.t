@@ -56,7 +56,8 @@ $t->model(%model);
 my @names = sort(keys %raw, keys %model);
 my $upstreams = join '', map { "upstream $_ { labor; server %%ADDR_$_%% max_fails=0; keepalive 4; }\n" } @names;
 my $locations = join '', map {
-    my $timeout = /hang|late|trickle/ ? 'proxy_read_timeout 300ms;' : '';
+    # Time enough for a busy machine to send the header of those that send one.
+    my $timeout = /hang/ ? 'proxy_read_timeout 300ms;' : /late|trickle/ ? 'proxy_read_timeout 1500ms;' : '';
     "location /$_ { proxy_pass http://$_; $timeout }\n"
     . "location /unbuffered/$_ { proxy_pass http://$_; proxy_buffering off; $timeout }\n"
     . "location /cached/$_ { proxy_pass http://$_; proxy_cache c; proxy_cache_valid 200 1h; $timeout }\n"

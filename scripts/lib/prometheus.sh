@@ -15,9 +15,9 @@ fetch_prometheus() {
     # A machine whose package lists are empty knows no names yet.
     apt-cache show prometheus >/dev/null 2>&1 || as_root apt-get update -q >&2
     say 'Fetching Prometheus …'
-    (cd "$into/debs" && apt-get download -q prometheus >&2) && dpkg-deb -x "$into"/debs/prometheus_*.deb "$into" || {
+    if ! (cd "$into/debs" && apt-get download -q prometheus >&2) || ! dpkg-deb -x "$into"/debs/prometheus_*.deb "$into"; then
         say 'apt-get cannot fetch the package prometheus; the reason stands above.'
         return 1
-    }
-    rm -rf "$into/debs" "$into/etc" "$into/var"
+    fi
+    rm -rf "${into:?}/debs" "${into:?}/etc" "${into:?}/var"
 }

@@ -1,7 +1,7 @@
 //! What is expected of every server of a list, kept for those who look again and again and never pick: histories, events.
 //!
 //! Short lists are worked out when somebody asks. For long ones that would keep a worker for tens of milliseconds, so their
-//! curves are renewed a part at a time, as picks do it ([`crate::long`]). Not here: who looks, and what a look is shown for
+//! curves are renewed a part at a time, as picks do it (`long.rs`). Not here: who looks, and what a look is shown for
 //! once ([`crate::report`]).
 
 use crate::balancer::Member;
