@@ -29,6 +29,7 @@ fn main() {
     for (_, name) in GATES {
         println!("cargo::rustc-check-cfg=cfg({name})");
     }
+    println!("cargo::rustc-check-cfg=cfg(ngx_pcre)");
     if let Err(reason) = run() {
         eprintln!("error: {reason}");
         std::process::exit(1);
@@ -51,6 +52,10 @@ fn run() -> Result<(), String> {
             println!("cargo::rustc-cfg={name}");
         }
     }
+    // Locations by regular expression; their field is missing without.
+    if defines("NGX_PCRE")? {
+        println!("cargo::rustc-cfg=ngx_pcre");
+    }
     println!("cargo::rustc-env=LABOR_NGINX_VERSION={version}");
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     page::assemble(Path::new("src/status/page"), &out)?;
@@ -63,17 +68,21 @@ fn metadata(key: &str) -> Result<String, String> {
     env::var(&name).map_err(|_| format!("{name} is not set: nginx-sys must be a direct dependency of this package"))
 }
 
-/// Without `--with-compat` the layout of nginx's structures depends on every other configure option, and neither version nor
-/// signature tells two such builds apart. Both what nginx-sys saw and the header nginx itself compiles with must agree.
-fn require_compat(version: &str) -> Result<(), String> {
+/// Whether the header that nginx itself compiles with defines `name` as 1.
+fn defines(name: &str) -> Result<bool, String> {
     let header = PathBuf::from(metadata("BUILD_DIR")?).join("ngx_auto_config.h");
     println!("cargo::rerun-if-changed={}", header.display());
     let text = fs::read_to_string(&header).map_err(|e| format!("{}: {e}", header.display()))?;
-    let in_header = text.lines().any(|line| {
+    Ok(text.lines().any(|line| {
         let mut words = line.split_whitespace();
-        (words.next(), words.next(), words.next()) == (Some("#define"), Some("NGX_COMPAT"), Some("1"))
-    });
-    if in_header && metadata("FEATURES")?.split(',').any(|feature| feature == "compat") {
+        (words.next(), words.next(), words.next()) == (Some("#define"), Some(name), Some("1"))
+    }))
+}
+
+/// Without `--with-compat` the layout of nginx's structures depends on every other configure option, and neither version nor
+/// signature tells two such builds apart. Both what nginx-sys saw and the header nginx itself compiles with must agree.
+fn require_compat(version: &str) -> Result<(), String> {
+    if defines("NGX_COMPAT")? && metadata("FEATURES")?.split(',').any(|feature| feature == "compat") {
         return Ok(());
     }
     Err(format!(
@@ -81,7 +90,7 @@ fn require_compat(version: &str) -> Result<(), String> {
          Reason: the layout of its structures then depends on all other options, so a module built here may corrupt the \
          memory of the nginx that loads it.\n  \
          Remedy: configure nginx with --with-compat (packages of Debian and of nginx do) and build again.",
-        header.parent().unwrap_or(Path::new(".")).display()
+        metadata("BUILD_DIR")?
     ))
 }
 

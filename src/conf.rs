@@ -5,6 +5,7 @@
 
 mod api;
 mod doors;
+mod location;
 mod method;
 mod parameters;
 mod wrappers;
@@ -13,10 +14,9 @@ use core::ffi::{c_char, c_void};
 use core::ptr;
 
 use nginx_sys::{
-    NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET, NGX_HTTP_MAIN_CONF,
-    NGX_HTTP_MAIN_CONF_OFFSET, NGX_HTTP_SRV_CONF_OFFSET, NGX_HTTP_UPS_CONF, NGX_OK, ngx_command_t, ngx_conf_t,
-    ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_core_module, ngx_int_t, ngx_pagesize, ngx_parse_size,
-    ngx_parse_time, ngx_uint_t,
+    NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_ERROR, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET,
+    NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET, NGX_HTTP_SRV_CONF_OFFSET, NGX_HTTP_UPS_CONF, NGX_OK, ngx_command_t,
+    ngx_conf_t, ngx_int_t, ngx_pagesize, ngx_parse_size, ngx_parse_time, ngx_uint_t,
 };
 use ngx::core::Pool;
 use ngx::ngx_string;
@@ -86,10 +86,13 @@ pub unsafe extern "C" fn preconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
     vars::add(cf)
 }
 
-/// After `http {}` is read: the filters, and a look at who may change things.
+/// After `http {}` is read: the filters, and a look at who answers and who may change things.
 pub unsafe extern "C" fn postconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
     // SAFETY: nginx hands over the configuration being read, inside `http {}`.
     if let Some(main) = unsafe { ffi::main_conf(cf) } {
+        if location::lost(cf, &main.claims) {
+            return NGX_ERROR as ngx_int_t;
+        }
         doors::check(cf, &main.doors);
     }
     filter::install();
@@ -119,7 +122,7 @@ pub unsafe extern "C" fn merge_loc_conf(cf: *mut ngx_conf_t, parent: *mut c_void
     // SAFETY: nginx hands over what `create_loc_conf` made.
     let confs = unsafe { (parent.cast::<LocationConf>().as_ref(), child.cast::<LocationConf>().as_mut()) };
     if let (Some(parent), Some(child)) = confs {
-        api::inherit(cf, parent, child);
+        location::inherit(cf, parent, child);
     }
     CONF_OK
 }
@@ -195,18 +198,10 @@ unsafe extern "C" fn labor_zone(cf: *mut ngx_conf_t, _: *mut ngx_command_t, conf
 }
 
 /// `labor_status [html | json | prometheus];` in `location {}`.
-unsafe extern "C" fn labor_status(cf: *mut ngx_conf_t, _: *mut ngx_command_t, _: *mut c_void) -> *mut c_char {
-    // SAFETY: inside a location the context has the core module's configuration of that location; a directive is being handled.
-    let (location, word) = unsafe {
-        let ctx = (*cf).ctx.cast::<ngx_http_conf_ctx_t>();
-        let location = (*(*ctx).loc_conf.add(ngx_http_core_module.ctx_index)).cast::<ngx_http_core_loc_conf_t>();
-        (location.as_mut(), ffi::args(cf).nth(1))
-    };
-    let Some(location) = location else { return CONF_ERROR };
-    let ours = [None, Some(Format::Html), Some(Format::Json), Some(Format::Metrics)].map(status::handler);
-    if location.handler.is_some_and(|set| ours.iter().any(|handler| ptr::fn_addr_eq(set, *handler))) {
-        return c"is duplicate".as_ptr().cast_mut();
-    }
+unsafe extern "C" fn labor_status(cf: *mut ngx_conf_t, _: *mut ngx_command_t, conf: *mut c_void) -> *mut c_char {
+    // SAFETY: nginx hands over what `create_loc_conf` made; a directive is being handled.
+    let (conf, word) = unsafe { (conf.cast::<LocationConf>().as_mut(), ffi::args(cf).nth(1)) };
+    let Some(conf) = conf else { return CONF_ERROR };
     let format = match word {
         None => None,
         Some(b"html") => Some(Format::Html),
@@ -221,8 +216,7 @@ unsafe extern "C" fn labor_status(cf: *mut ngx_conf_t, _: *mut ngx_command_t, _:
             return CONF_ERROR;
         }
     };
-    location.handler = Some(status::handler(format));
-    CONF_OK
+    location::claim(cf, conf, c"labor_status", status::handler(format))
 }
 
 /// nginx's own reading of a time, in milliseconds.

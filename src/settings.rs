@@ -3,13 +3,20 @@
 //! Plain data, here so that the request path, the zone and the status pages can share it without knowing directives.
 //! Parsing and checking is `conf.rs`, which alone writes these values; nothing changes them once the configuration is read.
 
+use core::ffi::CStr;
 use core::ptr;
 use std::path::PathBuf;
 
 use labor_core::Params;
-use nginx_sys::{ngx_http_conf_ctx_t, ngx_http_upstream_srv_conf_t, ngx_shm_zone_t, ngx_uint_t};
+use nginx_sys::{
+    ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_request_t, ngx_http_upstream_srv_conf_t, ngx_int_t,
+    ngx_shm_zone_t, ngx_uint_t,
+};
 
 use crate::upstream::Lists;
+
+/// nginx's type of a content handler.
+pub type Handler = unsafe extern "C" fn(*mut ngx_http_request_t) -> ngx_int_t;
 
 /// Settings of the whole `http {}`.
 pub struct MainConf {
@@ -21,13 +28,22 @@ pub struct MainConf {
     pub state_file: Option<PathBuf>,
     /// Locations with `labor_api write=on`.
     pub doors: Vec<Door>,
+    /// Locations that this module answers.
+    pub claims: Vec<Claim>,
     /// The shared memory zone, null until every `server` line is known.
     pub zone: *mut ngx_shm_zone_t,
 }
 
 impl Default for MainConf {
     fn default() -> Self {
-        Self { upstreams: Vec::new(), zone_size: 0, state_file: None, doors: Vec::new(), zone: ptr::null_mut() }
+        Self {
+            upstreams: Vec::new(),
+            zone_size: 0,
+            state_file: None,
+            doors: Vec::new(),
+            claims: Vec::new(),
+            zone: ptr::null_mut(),
+        }
     }
 }
 
@@ -36,6 +52,8 @@ impl Default for MainConf {
 pub struct LocationConf {
     /// What `labor_api` says there.
     pub api: Option<Api>,
+    /// Who answers there, if it is this module.
+    pub handler: Option<Handler>,
 }
 
 /// What `labor_api` says.
@@ -45,6 +63,18 @@ pub struct Api {
     pub write: bool,
     /// Where nginx keeps `$request_id`.
     pub request_id: ngx_uint_t,
+}
+
+/// A location that this module answers, by whose order, and where that stands in the configuration.
+pub struct Claim {
+    /// nginx's settings of the location.
+    pub location: *const ngx_http_core_loc_conf_t,
+    /// What answers.
+    pub handler: Handler,
+    /// The directive.
+    pub directive: &'static CStr,
+    /// File and line.
+    pub place: String,
 }
 
 /// A location through which things may be changed, and where it stands in the configuration.

@@ -45,12 +45,25 @@ for my $case (
     ['labor_api write=yes;', qr/invalid parameter "write=yes", it must be "write=on" or "write=off"/],
     ['labor_api write=on on;', qr/invalid number of arguments/],
     ['labor_api; labor_api;', qr/is duplicate/],
-    ['labor_status; labor_api;', qr/only handler/],
+    ['labor_status; labor_api;', qr/"labor_api" must be the only handler of its location, remove/],
+    ['labor_api; labor_status;', qr/"labor_status" must be the only handler of its location, remove/],
+    ['labor_status; labor_status json;', qr/is duplicate/],
+    ['proxy_pass http://u; labor_status;', qr/"labor_status" must be the only handler/],
+    ['labor_status; proxy_pass http://u;', qr/\[emerg\].*"labor_status" has no effect because another .* in \S+check\.conf:\d+/],
+    ['labor_api; proxy_pass http://u;', qr/\[emerg\].*"labor_api" has no effect because another/],
 ) {
     my ($words, $expected) = @$case;
     my ($good, $text) = @{ said("server { $open location / { $words } }") };
     ok !$good, "refused: $words";
     like $text, $expected, '… with the reason';
+}
+for my $location ('~ ^/api/', '~* ^/api/', '@api') {
+    my ($good, $text) = @{ said("server { $open location $location { labor_api; } }") };
+    ok !$good, "refused: labor_api in location $location";
+    like $text, qr/"labor_api" cannot be in a location given by regular expression or in a named location.*"location \/api\/"/,
+        '… with the reason';
+    ($good, $text) = @{ said("server { $open location $location { labor_status; } }") };
+    ok $good, 'labor_status can be there' or diag $text;
 }
 for my $case (
     ['labor_state %%DIR%%/no/state;', qr/must be a file in a directory that exists/],

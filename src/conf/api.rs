@@ -8,32 +8,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nginx_sys::{
-    ngx_command_t, ngx_conf_full_name, ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_core_module,
-    ngx_http_get_variable_index, ngx_http_request_t, ngx_int_t,
+    ngx_command_t, ngx_conf_full_name, ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t,
+    ngx_http_get_variable_index, ngx_int_t,
 };
 use ngx::ngx_string;
 
-use super::{CONF_ERROR, CONF_OK};
+use super::{CONF_ERROR, CONF_OK, location};
 use crate::settings::{Api, Door, LocationConf, MainConf};
 use crate::{api, ffi};
-
-/// nginx's type of a content handler.
-type Handler = unsafe extern "C" fn(*mut ngx_http_request_t) -> ngx_int_t;
-
-/// The core module's configuration of the location being read or merged.
-fn location<'a>(cf: *mut ngx_conf_t) -> Option<&'a mut ngx_http_core_loc_conf_t> {
-    // SAFETY: inside `http {}` the context has the core module's configuration of the location.
-    unsafe {
-        let context = (*cf).ctx.cast::<ngx_http_conf_ctx_t>();
-        (*(*context).loc_conf.add(ngx_http_core_module.ctx_index)).cast::<ngx_http_core_loc_conf_t>().as_mut()
-    }
-}
 
 /// `labor_api [write=on|off];` in `location {}`.
 pub unsafe extern "C" fn labor_api(cf: *mut ngx_conf_t, _: *mut ngx_command_t, conf: *mut c_void) -> *mut c_char {
     // SAFETY: nginx hands over what `create_loc_conf` made, inside `http {}`.
     let (conf, main) = unsafe { (conf.cast::<LocationConf>().as_mut(), ffi::main_conf(cf)) };
-    let (Some(conf), Some(main), Some(location)) = (conf, main, location(cf)) else { return CONF_ERROR };
+    let (Some(conf), Some(main), Some(location)) = (conf, main, location::of(cf)) else { return CONF_ERROR };
     if conf.api.is_some() {
         return c"is duplicate".as_ptr().cast_mut();
     }
@@ -47,8 +35,14 @@ pub unsafe extern "C" fn labor_api(cf: *mut ngx_conf_t, _: *mut ngx_command_t, c
             return CONF_ERROR;
         }
     };
-    if location.handler.is_some() {
-        ffi::conf_error(cf, format_args!("\"labor_api\" must be the only handler of its location"));
+    if is_unnamed(location) {
+        ffi::conf_error(
+            cf,
+            format_args!(
+                "\"labor_api\" cannot be in a location given by regular expression or in a named location, its paths begin \
+                 with the location: use one such as \"location /api/\""
+            ),
+        );
         return CONF_ERROR;
     }
     let mut name = ngx_string!("request_id");
@@ -56,28 +50,23 @@ pub unsafe extern "C" fn labor_api(cf: *mut ngx_conf_t, _: *mut ngx_command_t, c
     let Ok(request_id) = usize::try_from(unsafe { ngx_http_get_variable_index(cf, &raw mut name) }) else {
         return CONF_ERROR;
     };
-    location.handler = Some(api::handler as Handler);
     conf.api = Some(Api { write, request_id });
     if write {
-        // SAFETY: a directive is being handled: its context and its file are those of the location.
-        unsafe {
-            let file = (*cf).conf_file;
-            let place = format!("{}:{}", String::from_utf8_lossy(ffi::bytes((*file).file.name)), (*file).line);
-            main.doors.push(Door { context: *(*cf).ctx.cast::<ngx_http_conf_ctx_t>(), place });
-        }
+        // SAFETY: a directive is being handled: its context is that of the location.
+        let context = unsafe { *(*cf).ctx.cast::<ngx_http_conf_ctx_t>() };
+        main.doors.push(Door { context, place: location::place(cf) });
     }
-    CONF_OK
+    location::claim(cf, conf, c"labor_api", api::handler)
 }
 
-/// `limit_except` makes a location of its own, which nginx gives no handler; without this it would serve files.
-pub fn inherit(cf: *mut ngx_conf_t, parent: &LocationConf, child: &mut LocationConf) {
-    let Some(location) = location(cf) else { return };
-    if child.api.is_none() && (location.lmt_excpt() != 0 || location.noname() != 0) {
-        child.api = parent.api;
-        if location.lmt_excpt() != 0 && location.handler.is_none() && child.api.is_some() {
-            location.handler = Some(api::handler as Handler);
-        }
-    }
+/// Whether the location has no path that a request's path could begin with.
+fn is_unnamed(location: &ngx_http_core_loc_conf_t) -> bool {
+    #[cfg(ngx_pcre)]
+    let by_expression = !location.regex.is_null();
+    // Without PCRE nginx has no such locations.
+    #[cfg(not(ngx_pcre))]
+    let by_expression = false;
+    by_expression || location.named() != 0
 }
 
 /// `labor_state FILE;` in `http {}`.

@@ -44,7 +44,8 @@ pub fn install(cf: *mut ngx_conf_t) -> Result<*mut ngx_http_upstream_srv_conf_t,
         ffi::conf_error(
             cf,
             format_args!(
-                "load balancing method is already set, \"labor\" must be the only method of its block; place it first"
+                "load balancing method is already set, \"labor\" must be the only method of its block: remove the other, or \
+                 place \"labor\" first if that is a module that wraps methods"
             ),
         );
         return Err(());
