@@ -5,6 +5,7 @@
 //! (`labor_api_format`), and who changes what (`api.rs`).
 
 mod file;
+mod writer;
 
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -63,13 +64,17 @@ pub fn cannot_write() -> Option<Failure> {
     file::cannot_write(path()?)
 }
 
-/// The configuration is read (also by `nginx -t`): says what is wrong with the file, if it is there.
+/// The configuration is read (also by `nginx -t`): says what is wrong with the file, if it is there, and whether workers will
+/// be able to write it.
 pub fn check(cycle: *mut ngx_cycle_t) {
     let Some(path) = named(cycle) else { return };
+    // SAFETY: nginx's cycle has a log, and its configuration is read.
+    let (log, obstacle) = unsafe { ((*cycle).log, writer::obstacle(cycle, path)) };
     if let Err(failure) = file::read(path) {
-        // SAFETY: nginx's cycle has a log.
-        let log = unsafe { (*cycle).log };
         ngx_log_error!(NGX_LOG_WARN, log, "labor: state file \"{}\" is ignored: {failure}", path.display());
+    }
+    if let Some(obstacle) = obstacle {
+        ngx_log_error!(NGX_LOG_WARN, log, "labor: state file \"{}\" cannot be kept: {obstacle}", path.display());
     }
 }
 

@@ -79,6 +79,21 @@ for my $case (
 my ($good, $text) = @{ said('labor_state %%DIR%%/state;') };
 ok $good, 'a state file that is not there yet';
 unlike $text, qr/state file/, '… is not worth a word';
+SKIP: {
+    skip 'only root can let workers run as somebody else', 6 if $> != 0;
+    mkdir $t->dir . "/$_" for qw(theirs roots);
+    my ($uid, $gid) = (getpwnam 'nobody')[2, 3];
+    chown $uid, $gid, $t->dir . '/theirs';
+    my $nobody = 'nobody ' . getgrgid $gid;
+    for my $case (['roots', $nobody, 1], ['roots', 'root', 0], ['theirs', $nobody, 0]) {
+        my ($directory, $user, $expected) = @$case;
+        ($good, $text) = @{ said("labor_state %%DIR%%/$directory/state;", user => $user) };
+        ok $good, "a state file in a directory of $directory, workers of $user";
+        my $warning = qr/\[warn\].*"\S+\/$directory\/state" cannot be kept: workers run as "nobody".*"chown nobody \S+"/;
+        if ($expected) { like $text, $warning, '… of which is warned' }
+        else { unlike $text, qr/cannot be kept/, '… without a word' }
+    }
+}
 spill($t->dir . '/state', "labor-state 1\nserver what\nend 1 0000000000000000\n");
 ($good, $text) = @{ said('labor_state %%DIR%%/state;') };
 ok $good, 'a damaged one does not keep nginx from starting';

@@ -14,9 +14,9 @@ $t->conf(<<'EOC')->run;
     server { listen %%LISTEN%%; location / { proxy_pass http://u; } }
 EOC
 
-# Eight at once, half of them to A as nobody is known: its four slow answers.
+# Eight at once, half of them to A as nobody is known, or one more or less where workers pick in the same microsecond.
 $t->load(burst => 8);
-is $t->stats('A')->{answers}, 4, 'A gave its four slow answers, and is fast from now on';
+cmp_ok abs($t->stats('A')->{answers} - 4), '<=', 1, 'A gave its slow answers, all but one at least';
 my $fast = time;
 my @shares;
 my $back = wait_for {

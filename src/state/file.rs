@@ -84,7 +84,8 @@ pub fn cannot_write(path: &Path) -> Option<Failure> {
     (!good).then(|| Failure::System("write into", parent.to_owned(), io::Error::last_os_error()))
 }
 
-fn parent(path: &Path) -> &Path {
+/// The directory that `path` is in.
+pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

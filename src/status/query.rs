@@ -10,6 +10,7 @@ use super::text::text;
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     upstream: Option<Vec<u8>>,
+    /// Sorted: every server is asked for every field, and a request may name thousands.
     fields: Option<Vec<String>>,
     /// The last quarter of an hour as well.
     pub history: bool,
@@ -26,7 +27,9 @@ impl Query {
                 b"upstream" => query.upstream = Some(value.into_owned()),
                 b"fields" => {
                     let names = value.split(|b| *b == b',').filter(|name| !name.is_empty());
-                    query.fields = Some(names.map(|name| text(name).into_owned()).collect());
+                    let mut names: Vec<String> = names.map(|name| text(name).into_owned()).collect();
+                    names.sort_unstable();
+                    query.fields = Some(names);
                 }
                 b"history" => query.history = matches!(&*value, b"1" | b"on" | b"yes" | b"true"),
                 _ => {}
@@ -42,7 +45,7 @@ impl Query {
 
     /// Whether the field of this name is wanted.
     pub fn has_field(&self, name: &str) -> bool {
-        self.fields.as_ref().is_none_or(|wanted| wanted.iter().any(|field| field == name))
+        self.fields.as_ref().is_none_or(|wanted| wanted.binary_search_by(|field| field.as_str().cmp(name)).is_ok())
     }
 }
 

@@ -58,7 +58,7 @@ sub has {
 # The whole configuration around an http block.
 sub configuration {
     my ($self, $http, %with) = @_;
-    my $user = $> == 0 ? 'user root;' : '';
+    my $user = $> == 0 ? 'user ' . ($with{user} // 'root') . ';' : '';
     my $main = $with{main} // '';
     my $events = $with{events} // 'worker_connections 4096;';
     my $temp = join "\n", map { "    ${_}_temp_path $self->{dir}/temp/$_;" } qw(client_body proxy fastcgi uwsgi scgi);
