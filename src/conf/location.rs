@@ -6,9 +6,7 @@
 use core::ffi::{CStr, c_char};
 use core::ptr;
 
-use nginx_sys::{
-    NGX_LOG_EMERG, ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_core_module,
-};
+use nginx_sys::{NGX_LOG_EMERG, ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_core_module};
 use ngx::ngx_log_error;
 
 use super::{CONF_ERROR, CONF_OK};
