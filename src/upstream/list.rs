@@ -7,7 +7,7 @@
 use labor_core::control::Settings;
 use labor_core::key::{Identity, group_key, number_equals, peer_key};
 use labor_core::time::{Micros, SECOND};
-use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Metric, Params, Shared};
+use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Metric, Params, Receipt, Shared};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_uint_t, time_t};
 
 use super::rules::{Rules, closed, full, overfull};
@@ -253,7 +253,7 @@ impl List {
 
     /// The first server that `sticky` knows by `sid`, if a session may go on there (a draining one included).
     #[cfg(ngx_ge_1_29_6)]
-    pub fn find_sid(&self, scan: &Scan<'_>, sid: &[u8]) -> Option<usize> {
+    pub fn find_sid(&mut self, scan: &Scan<'_>, sid: &[u8]) -> Option<usize> {
         // SAFETY: as for `scan`.
         let list = unsafe { RrPeers::read(scan.list) };
         if self.read != Some((scan.list, list.config())) {
@@ -269,7 +269,9 @@ impl List {
             && !full(peer, &control, self.shared(scan.view), slot)
             && (single || !peer.counted_out(scan.time))
             && !scan.tried.contains(key);
-        usable.then_some(index)
+        // In a long list this may be from another request.
+        self.candidates.get_mut(index).filter(|_| usable)?.fit = Fit::Usable;
+        Some(index)
     }
 
     /// Takes the chosen server if it still may be taken; one that may not is unfit from then on. For its own
@@ -292,11 +294,12 @@ impl List {
         let mut locked = list.lock(*peer);
         if full(*peer, &control, shared, choice.slot) || closed(*peer, &control, session) {
             candidate.fit = Fit::Unfit;
+            self.balancer.settle(shared, &Receipt::of(choice));
             return Taken::Full;
         }
         // Under the lock as well, so that nobody sees one count without the other.
         let attempt = Attempt::begin(shared, choice, scan.now);
-        if overfull(&control, shared, choice.slot) {
+        if overfull(&control, &attempt) {
             let receipt = attempt.withdraw(shared);
             self.balancer.settle(shared, &receipt);
             candidate.fit = Fit::Unfit;

@@ -5,7 +5,7 @@
 
 use labor_core::control::{Control, Settings, State};
 use labor_core::time::{Micros, SECOND, since};
-use labor_core::{Member, Shared};
+use labor_core::{Attempt, Member, Shared};
 
 use super::list::List;
 use crate::ffi::{self, RrPeer};
@@ -96,11 +96,10 @@ pub fn full(peer: RrPeer, control: &Control, shared: Shared<'_>, slot: Option<u3
     ffi::full(control, peer.max_conns() as u64, peer.conns(), || connections(shared, slot))
 }
 
-/// Whether a connection just counted is one more than what is set allows: others took the last one at the same moment, where
-/// no lock of nginx keeps workers apart.
-pub fn overfull(control: &Control, shared: Shared<'_>, slot: Option<u32>) -> bool {
-    let most = control.max_conns.map_or(0, |set| set.value);
-    most != 0 && connections(shared, slot).is_some_and(|count| count > most)
+/// Whether an attempt that has just begun is one more than what is set allows: others took the last connection at the same
+/// moment, where no lock of nginx keeps workers apart.
+pub fn overfull(control: &Control, attempt: &Attempt) -> bool {
+    control.max_conns.is_some_and(|most| most.value != 0 && attempt.others() >= most.value)
 }
 
 fn connections(shared: Shared<'_>, slot: Option<u32>) -> Option<u32> {

@@ -81,6 +81,7 @@ pub struct Attempt {
     started: Micros,
     header_at: Option<Micros>,
     queue: u32,
+    others: u32,
     /// Whether it still stands in the queue.
     queued: bool,
     /// Whether the header has been booked as the answer: header mode and tunnels.
@@ -111,15 +112,26 @@ pub struct Receipt {
     pub measured: Option<f32>,
 }
 
+impl Receipt {
+    /// Of a choice that came to nothing before it began: what was paid for exploring is given back.
+    pub fn of(choice: &Choice) -> Self {
+        Self::unused(choice.reason, choice.price)
+    }
+
+    fn unused(reason: Reason, price: f32) -> Self {
+        Self { price: (reason == Reason::Explore).then_some(price), ..Self::default() }
+    }
+}
+
 impl Attempt {
     /// Begins the attempt that `choice` asks for at `now`: counts it in flight and remembers what was promised.
     pub fn begin(shared: Shared<'_>, choice: &Choice, now: Micros) -> Self {
         let place = shared.place(choice.slot);
-        let mut queue = choice.queue;
+        let (mut queue, mut others) = (choice.queue, 0);
         if let Some((peer, cell)) = place {
-            let before = inflight::take(cell, peer);
             // What was there when the place was taken, not when the table was read: workers pick at the same time.
-            queue = before.max(0).unsigned_abs();
+            let before = inflight::take(cell, peer);
+            (queue, others) = (before.0.max(0).unsigned_abs(), before.1.max(0).unsigned_abs());
             if queue == 0 {
                 peer.busy_since.store(now, Ordering::Relaxed);
             }
@@ -137,6 +149,7 @@ impl Attempt {
             started: now,
             header_at: None,
             queue,
+            others,
             queued: place.is_some(),
             booked: false,
             tunnel: false,
@@ -155,6 +168,11 @@ impl Attempt {
     /// The server's slot and record, unless the slot belongs to another server by now.
     pub fn record<'a>(&self, shared: Shared<'a>) -> Option<(u32, &'a Peer)> {
         self.slot.zip(self.own(shared))
+    }
+
+    /// Connections at the server, of all workers, when this one was counted: no two attempts begin with the same number.
+    pub fn others(&self) -> u32 {
+        self.others
     }
 
     /// Time since the pick, µs.
@@ -210,8 +228,7 @@ impl Attempt {
         if let Some((peer, cell)) = shared.place(self.slot) {
             inflight::release_conns(cell, peer);
         }
-        let exploring = self.reason == Reason::Explore;
-        Receipt { price: exploring.then_some(self.price), ..Receipt::default() }
+        Receipt::unused(self.reason, self.price)
     }
 
     /// Ends the attempt at `now` and books it.

@@ -59,10 +59,9 @@ impl Balancer {
         }
         let same = self.members.len() == members.len()
             && self.members.iter().zip(members).all(|(known, member)| known.slot == member.slot);
-        self.members.clear();
-        self.members.extend_from_slice(members);
+        let before = core::mem::replace(&mut self.members, members.to_vec());
         if members.len() > LONG && self.params.policy != Policy::Weighted && !self.scanning {
-            return self.set_long(same);
+            return self.set_long(&before, same);
         }
         self.long = None;
         self.weights.clear();
@@ -73,10 +72,12 @@ impl Balancer {
         self.rotation.restart(&self.weights, &mut self.rng);
     }
 
-    /// A long list; `same` servers as before keep what is known of them.
-    fn set_long(&mut self, same: bool) {
-        if let Some(long) = self.long.as_mut().filter(|_| same) {
-            return long.reweigh(&self.members);
+    /// A long list; what is known of servers that were in it `before` is kept. `same`: they all were, and in this order.
+    fn set_long(&mut self, before: &[Member], same: bool) {
+        match &mut self.long {
+            Some(long) if same => return long.reweigh(&self.members),
+            Some(long) => return long.follow(before, &self.members, &mut self.rng),
+            None => {}
         }
         let mut long = Box::new(Long::default());
         long.resize(&self.members, &mut self.rng);

@@ -36,11 +36,11 @@ impl Followed {
         }
         let same =
             self.members.len() == members.len() && self.members.iter().zip(members).all(|(a, b)| a.slot == b.slot);
-        self.members.clear();
-        self.members.extend_from_slice(members);
+        let before = core::mem::replace(&mut self.members, members.to_vec());
         self.at = None;
         match &mut self.curves {
             Some(curves) if same => curves.reweigh(members),
+            Some(curves) if members.len() > LONG => curves.follow(&before, members),
             _ => {
                 self.curves = (members.len() > LONG).then(|| Box::new(Curves::followed(members)));
                 self.renewed = 0;

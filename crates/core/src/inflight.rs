@@ -73,15 +73,11 @@ fn count(part: &AtomicI32, total: &AtomicI32, change: i32) -> i32 {
     total.fetch_add(change, Ordering::AcqRel)
 }
 
-/// Takes place `q` and `conns` at a server for this worker; returns the queue that was there before.
+/// Takes place `q` and `conns` at a server for this worker; returns the queue and the connections that were there before.
 ///
 /// Cell first: a death in between leaves a cell that is zeroed, not a total that nobody owns.
-pub(crate) fn take(cell: &Cell, peer: &Peer) -> i32 {
-    marked(cell, || {
-        let before = count(&cell.q, &peer.q, 1);
-        count(&cell.conns, &peer.conns, 1);
-        before
-    })
+pub(crate) fn take(cell: &Cell, peer: &Peer) -> (i32, i32) {
+    marked(cell, || (count(&cell.q, &peer.q, 1), count(&cell.conns, &peer.conns, 1)))
 }
 
 /// Gives the place in the queue back.

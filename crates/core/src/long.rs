@@ -15,7 +15,6 @@ mod sums;
 mod tree;
 
 use crate::balancer::{Candidate, Choice, Fit, Member, Reason};
-use crate::evidence::LOWERED;
 use crate::explore::Consent;
 use crate::inflight::Shared;
 use crate::params::{Params, Policy};
@@ -28,7 +27,7 @@ use crate::sync::Ordering;
 use crate::time::{Micros, SECOND, since};
 use curves::Curves;
 use probe::Finds;
-use rank::{Turns, standing, standing_of};
+use rank::{Turns, Weighed, standing, standing_of};
 use std::collections::VecDeque;
 use tree::{OUT, Tree};
 
@@ -60,20 +59,6 @@ pub(crate) struct Ask<'a> {
     pub(crate) now: Micros,
 }
 
-/// What came of weighing a server.
-#[derive(Clone, Copy, Debug, Default)]
-struct Weighed {
-    score: f32,
-    base: f32,
-    latency: f32,
-    q: u32,
-    /// Idle, in an order by queue alone: equal to all others that are.
-    even: bool,
-    /// Counted out by nginx.
-    out: bool,
-    failure: f32,
-}
-
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Long {
@@ -82,6 +67,8 @@ pub(crate) struct Long {
     turns: Turns,
     /// How many are in the tournament.
     usable: usize,
+    /// Everybody has been ranked since the list was set.
+    ranked: bool,
     cursor: usize,
     swept: Micros,
     wakes: VecDeque<u32>,
@@ -93,9 +80,19 @@ impl Long {
     /// Starts afresh for `members`.
     pub(crate) fn resize(&mut self, members: &[Member], rng: &mut Rng) {
         self.curves.resize(members);
+        self.begin(members, rng);
+    }
+
+    /// Members have come or gone.
+    pub(crate) fn follow(&mut self, before: &[Member], members: &[Member], rng: &mut Rng) {
+        self.curves.follow(before, members);
+        self.begin(members, rng);
+    }
+
+    fn begin(&mut self, members: &[Member], rng: &mut Rng) {
         self.tree.resize(members.len());
         self.turns.restart(members, rng);
-        (self.usable, self.cursor, self.finds) = (0, 0, Finds::default());
+        (self.usable, self.cursor, self.finds, self.ranked) = (0, 0, Finds::default(), false);
         self.wakes.clear();
         self.wakes.reserve(WAKES);
         self.aside.reserve(ASIDE);
@@ -128,7 +125,9 @@ impl Long {
             self.look(ask, i as usize);
             self.spare(ask, i as usize, known);
         }
-        if ask.first {
+        if !core::mem::replace(&mut self.ranked, true) {
+            (0..ask.members.len()).for_each(|i| self.look(ask, i));
+        } else if ask.first {
             self.sweep(ask);
         }
         let best = self.least(ask);
@@ -334,12 +333,5 @@ impl Long {
         // What is no number is dearer than anything.
         weighed.score = if weighed.score <= f32::MAX { weighed.score } else { f32::MAX };
         Some(weighed)
-    }
-}
-
-impl Weighed {
-    /// Failing, or counted out.
-    fn lowered(&self) -> bool {
-        self.out || self.failure > LOWERED
     }
 }

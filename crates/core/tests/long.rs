@@ -209,3 +209,16 @@ fn new_weights_keep_what_was_learned() {
     assert_eq!(counts[..50].iter().sum::<usize>(), 0, "{counts:?}");
     assert!(counts[50..120].iter().sum::<usize>() > 4_500, "{counts:?}");
 }
+
+/// Servers that come, go or change places leave what is known of the others as it is, from the next pick on.
+#[test]
+fn a_changed_list_keeps_what_was_learned() {
+    let mut world = World::new(Params { explore: 0.0, ..Params::default() }, &[1; N], 3);
+    world.run(20_000, 200, latency);
+    let left = N - 20;
+    let members: Vec<Member> = (20..N as u32).rev().map(|i| Member { slot: Some(i), weight: 1 }).collect();
+    world.balancer.set_members(&members);
+    let counts = world.run(12, 200, |i| latency(N - 1 - i));
+    // The fastest are last now; who begins anew takes all in turn for as many picks.
+    assert_eq!(counts[left - 50..].iter().sum::<usize>(), 12, "{counts:?}");
+}

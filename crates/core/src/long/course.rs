@@ -2,6 +2,7 @@
 //!
 //! Here by itself because it is all that a server costs. Not here: how curves are renewed ([`super::curves`]).
 
+use crate::balancer::Member;
 use crate::peer::BUCKETS;
 use crate::table::{Estimate, UNKNOWN};
 
@@ -49,4 +50,16 @@ impl Course {
             news: false,
         }
     }
+}
+
+/// The courses of `members`, where those of `before` were `courses`: by their records, whatever place they have now.
+pub(super) fn carried(before: &[Member], courses: Vec<Course>, members: &[Member]) -> Vec<Course> {
+    let mut known: Vec<(u32, Course)> =
+        before.iter().zip(courses).filter_map(|(member, course)| Some((member.slot?, course))).collect();
+    known.sort_unstable_by_key(|(slot, _)| *slot);
+    let course = |slot: Option<u32>| {
+        let at = known.binary_search_by_key(&slot?, |(slot, _)| *slot).ok()?;
+        known.get(at).map(|(_, course)| Course { news: false, ..course.clone() })
+    };
+    members.iter().map(|member| course(member.slot).unwrap_or_else(|| Course::new(0.0))).collect()
 }

@@ -7,7 +7,7 @@
 use crate::balancer::Member;
 use crate::curve::{Axis, NO_EVIDENCE, Points, Prior, Values, fit};
 use crate::inflight::Shared;
-use crate::long::course::{BLANK, Course};
+use crate::long::course::{BLANK, Course, carried};
 use crate::long::sums::Sums;
 use crate::pair;
 use crate::params::Params;
@@ -96,6 +96,16 @@ impl Curves {
         self.reweigh(members);
     }
 
+    /// Other members: what is known of those who stay, by their records, is kept.
+    pub(crate) fn follow(&mut self, before: &[Member], members: &[Member]) {
+        self.courses = carried(before, core::mem::take(&mut self.courses), members);
+        self.cursor = 0;
+        // What waits in line is known by a place that another has now.
+        self.news.clear();
+        self.fresh.clear();
+        self.reweigh(members);
+    }
+
     /// The same for somebody who only looks.
     pub(crate) fn followed(members: &[Member]) -> Self {
         let mut curves = Self::default();
@@ -112,8 +122,7 @@ impl Curves {
     /// The same members with other weights: what was learned stays, on the new axis.
     pub(crate) fn reweigh(&mut self, members: &[Member]) {
         let heavy = members.iter().filter(|m| m.weight > 0);
-        let count = heavy.clone().count().max(1) as f64;
-        let mean = heavy.map(|m| f64::from(m.weight)).sum::<f64>() / count;
+        let mean = heavy.clone().map(|m| f64::from(m.weight)).sum::<f64>() / heavy.count().max(1) as f64;
         for (course, member) in self.courses.iter_mut().zip(members) {
             course.scale = if member.weight == 0 { 0.0 } else { (mean / f64::from(member.weight)) as f32 };
             course.memo = BLANK;
@@ -202,9 +211,8 @@ impl Curves {
     /// Renews as many rows as the time since the last call pays for.
     pub(crate) fn advance(&mut self, shared: Shared<'_>, members: &[Member], params: &Params, now: Micros) {
         let share = if self.is_learning() { FIRST_SHARE } else { SHARE };
-        let earned = since(self.at, now) as f32 * share / ROW_COST;
+        let credit = (self.credit + since(self.at, now) as f32 * share / ROW_COST).min(MOST_ROWS);
         self.at = now;
-        let credit = (self.credit + earned).min(MOST_ROWS);
         self.step(shared, members, params, now, credit);
     }
 

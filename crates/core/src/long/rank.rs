@@ -5,6 +5,7 @@
 //! with how many are equal.
 
 use crate::balancer::Member;
+use crate::evidence::LOWERED;
 use crate::rng::Rng;
 use crate::score::{AT_CAP, TIE, at_cap};
 
@@ -84,6 +85,27 @@ impl Turns {
         self.next.iter_mut().for_each(|next| *next = next.saturating_sub(CLOCK_MOST));
         self.clock = 0;
         true
+    }
+}
+
+/// What came of weighing a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Weighed {
+    pub(super) score: f32,
+    pub(super) base: f32,
+    pub(super) latency: f32,
+    pub(super) q: u32,
+    /// Idle, in an order by queue alone: equal to all others that are.
+    pub(super) even: bool,
+    /// Counted out by nginx.
+    pub(super) out: bool,
+    pub(super) failure: f32,
+}
+
+impl Weighed {
+    /// Failing, or counted out.
+    pub(super) fn lowered(&self) -> bool {
+        self.out || self.failure > LOWERED
     }
 }
 
