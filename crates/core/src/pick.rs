@@ -13,10 +13,13 @@ use crate::report::Change;
 use crate::score::{AT_CAP, TIE, at_cap, cap, load, silence, with_failure};
 use crate::sync::Ordering;
 use crate::table::{Estimate, Table};
-use crate::time::{Micros, seconds, since};
+use crate::time::{Micros, SECOND, seconds, since};
 
 /// A silence of this much (ln 2: the score is doubled) is told as a change.
 const TELLING: f32 = core::f32::consts::LN_2;
+/// And not before it has lasted so long: fast servers pause for some milliseconds all day, which moves a few requests and is
+/// no news to anybody.
+const TOLD_AFTER: Micros = SECOND / 2;
 
 /// From this many servers on most are idle at most times, and it pays to look for runs of them.
 const LONG: usize = 16;
@@ -284,13 +287,14 @@ fn compare(a: (u32, u32), b: (u32, u32)) -> core::cmp::Ordering {
     (u64::from(a.0) * u64::from(b.1)).cmp(&(u64::from(b.0) * u64::from(a.1)))
 }
 
-/// The silence of `peer`, told as a change once it doubles the score.
+/// The silence of `peer`, told as a change once it doubles the score for a while.
 pub(crate) fn quiet(peer: &Peer, q: u32, latency: f32, now: Micros) -> f32 {
     if q == 0 {
         return 0.0;
     }
-    let penalty = silence(q, seconds(since(peer.quiet_since(), now)) as f32, latency);
-    if penalty > TELLING && Change::last(peer).is_none_or(|(change, _)| change != Change::Silent) {
+    let quiet = since(peer.quiet_since(), now);
+    let penalty = silence(q, seconds(quiet) as f32, latency);
+    if penalty > TELLING && quiet >= TOLD_AFTER && Change::last(peer).is_none_or(|(change, _)| change != Change::Silent) {
         Change::Silent.note(peer, now);
     }
     penalty

@@ -231,7 +231,12 @@ fn a_silence_that_ends_is_told() {
     let mut world = World::equal(2);
     world.run(100, 10 * MS, |_| 10 * MS);
     let (choice, attempt) = world.begin(GET).unwrap();
-    world.now += 1000 * MS;
+    world.now += 400 * MS;
+    let (elsewhere, other) = world.begin(GET).unwrap();
+    assert_ne!(elsewhere.index, choice.index);
+    assert_ne!(Change::last(&world.peers[choice.index]).map(|(change, _)| change), Some(Change::Silent), "no news yet");
+    world.finish(other, Outcome::Pass);
+    world.now += 600 * MS;
     let (_, other) = world.begin(GET).unwrap();
     let told = |world: &World| Change::last(&world.peers[choice.index]).map(|(change, _)| change);
     assert_eq!(told(&world), Some(Change::Silent));
