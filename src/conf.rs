@@ -141,7 +141,7 @@ pub unsafe extern "C" fn init_main_conf(cf: *mut ngx_conf_t, conf: *mut c_void) 
     if main.upstreams.is_empty() || zone::add(cf, main).is_ok() { CONF_OK } else { CONF_ERROR }
 }
 
-/// `labor [header | last_byte] [policy=…] [half_life=…] [explore=…] [failure=…];` in `upstream {}`.
+/// `labor [header | last_byte] [policy=…] [half_life=…] [explore=…] [failure=…] [slow_start=…];` in `upstream {}`.
 unsafe extern "C" fn labor(cf: *mut ngx_conf_t, _: *mut ngx_command_t, conf: *mut c_void) -> *mut c_char {
     // SAFETY: nginx hands over what `create_srv_conf` made for this block, inside `http {}`.
     let (Some(conf), Some(main)) = (unsafe { (conf.cast::<UpstreamConf>().as_mut(), ffi::main_conf(cf)) }) else {

@@ -71,6 +71,11 @@ impl PeerData {
         unsafe { self.lists.as_mut() }
     }
 
+    /// Whether servers are led up to their share.
+    fn leads(&self) -> bool {
+        self.lists().is_some_and(|lists| lists.primary.balancer.params().slow_start > 0)
+    }
+
     /// The upstream's name.
     fn host(&self) -> &'static [u8] {
         // SAFETY: the name lives as long as the configuration, which outlives its requests; it is used for hashing at once.

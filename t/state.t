@@ -5,6 +5,7 @@ use warnings;
 
 use Labor::Api;
 use Labor::Test;
+use POSIX ();
 use Labor::Util qw(slurp spill);
 
 my $t = Labor::Test->new(workers => 4, reload => 0);
@@ -111,6 +112,21 @@ is of($b)->{weight}, 1, 'and ignored: as configured';
 is [$api->patch($b, { weight => 3 })]->[0], 200, 'a change';
 like slurp($file), qr/\Alabor-state 1\nserver [^\n]* weight=3\nend 1 /, 'makes a good one of it';
 like slurp("$file.damaged"), qr/weight=8/, 'and keeps the damaged one';
+
+# Whatever cannot be read may be good, and stays where it is.
+unlink "$file.damaged";
+for my $case (['a pipe', sub { POSIX::mkfifo($file, 0600) }, 'it is no regular file'], ['a loop of links', sub { symlink $file, $file }, 'cannot read']) {
+    my ($what, $make, $why) = @$case;
+    rename $file, "$file.good";
+    $make->() or die "$what: $!";
+    my ($status, $json) = $api->patch($b, { weight => 4 });
+    is $status, 500, "$what in its place: not kept";
+    like $json->{error}{text}, qr/$why/, '… because of that';
+    ok lstat($file) && !-f _ && !-e "$file.damaged", '… and it is still there';
+    unlink $file;
+    rename "$file.good", $file;
+}
+is +($api->patch($b, { weight => 3 }))[0], 200, 'and then it is kept again';
 
 # ---- no room
 

@@ -6,9 +6,10 @@ use core::fmt::{self, Display};
 
 use labor_api_format::route::Route;
 use labor_api_format::{body, text::Quoted};
-use labor_core::control::{Control, Patch, Settings, Source};
+use labor_core::control::{Control, Patch, Settings, Source, State};
 use labor_core::events::{Event, Note, note as note_event};
 use labor_core::key::group_key;
+use labor_core::ramp;
 use nginx_sys::{NGX_HTTP_PATCH, NGX_LOG_NOTICE, ngx_int_t};
 use ngx::ngx_log_error;
 
@@ -78,6 +79,12 @@ fn set(request: &Request<'_>, view: View, (upstream, id): (usize, &[u8]), patch:
     // The record under the other metric, if there is one, must not bring back an older wish.
     if let Some(slot) = view.known(other) {
         view.set_control(slot, other, patch);
+    }
+    if new.over(row.server.configured).state == State::Up && old.over(row.server.configured).state != State::Up {
+        let list = view.known_group(group_key(group.name, row.servers.backup, group.params.metric));
+        if let Some(peer) = view.record(slot) {
+            ramp::begin(peer, view.shared(list).group, group.params.slow_start, clock.now);
+        }
     }
     note(request, &group, &row, patch, (old, new));
     Ok(view.controls())

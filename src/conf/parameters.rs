@@ -17,6 +17,8 @@ const HALF_LIFE_MIN: Micros = SECOND / 10;
 const HALF_LIFE_MAX: Micros = 600 * SECOND;
 /// Largest exploration budget, per cent of latency: beyond a tenth it costs more than any server it may find.
 const EXPLORE_MAX: f32 = 10.0;
+/// Shortest and longest ramp: below a second there is no time for steps, and beyond an hour nobody watches any more.
+const SLOW_START: core::ops::RangeInclusive<Micros> = SECOND..=3600 * SECOND;
 /// Statuses that can count as failures: below 400 an answer is a success by the definition of HTTP, above 599 there is none.
 const FAILURE_STATUSES: core::ops::RangeInclusive<u16> = 400..=599;
 
@@ -40,6 +42,7 @@ struct Given<'a> {
     half_life: Option<Micros>,
     explore: Option<f32>,
     failure: Option<StatusSet>,
+    slow_start: Option<Micros>,
     words: (Option<&'a [u8]>, Option<&'a [u8]>),
 }
 
@@ -60,10 +63,13 @@ pub fn parse<'a>(words: impl Iterator<Item = &'a [u8]>, parse_time: ParseTime) -
                 given.words.1 = Some(word);
             }
             (b"failure", Some(value)) => once(&mut given.failure, "failure", failure(value)?)?,
+            (b"slow_start", Some(value)) => {
+                once(&mut given.slow_start, "slow_start", slow_start(value, parse_time)?)?;
+            }
             _ => {
                 return Err(format!(
                     "invalid parameter \"{}\", it must be \"header\", \"last_byte\", \"policy=\", \"half_life=\", \
-                     \"explore=\" or \"failure=\"",
+                     \"explore=\", \"failure=\" or \"slow_start=\"",
                     Text(word)
                 ));
             }
@@ -91,6 +97,7 @@ fn combine(given: Given<'_>) -> Result<Params, String> {
         half_life: given.half_life.unwrap_or(default.half_life),
         explore: given.explore.unwrap_or(default.explore),
         failure: given.failure.unwrap_or(default.failure),
+        slow_start: given.slow_start.unwrap_or(default.slow_start),
     })
 }
 
@@ -126,6 +133,13 @@ fn half_life(value: &[u8], parse_time: ParseTime) -> Result<Micros, String> {
         .and_then(|ms| ms.checked_mul(1000))
         .filter(|us| (HALF_LIFE_MIN..=HALF_LIFE_MAX).contains(us))
         .ok_or_else(|| invalid(value, "half_life", "it must be a time from \"100ms\" to \"10m\""))
+}
+
+fn slow_start(value: &[u8], parse_time: ParseTime) -> Result<Micros, String> {
+    parse_time(value)
+        .and_then(|ms| ms.checked_mul(1000))
+        .filter(|us| *us == 0 || SLOW_START.contains(us))
+        .ok_or_else(|| invalid(value, "slow_start", "it must be 0 or a time from \"1s\" to \"1h\""))
 }
 
 fn explore(value: &[u8]) -> Result<f32, String> {

@@ -122,11 +122,15 @@ fn write(path: &Path, make: impl FnOnce(Vec<Entry>) -> Vec<Entry>) -> Result<boo
             _ => Err(Failure::System("lock", parent.to_owned(), error)),
         };
     }
-    let before = read(path).unwrap_or_else(|_| {
+    let before = match read(path) {
         // Damaged: kept for whoever wants to know, if it can be.
-        let _ = fs::rename(path, beside(path, ".damaged"));
-        Vec::new()
-    });
+        Err(Failure::Content(_)) => {
+            let _ = fs::rename(path, beside(path, ".damaged"));
+            Vec::new()
+        }
+        // What cannot be read may be good: to replace it would lose what it says of servers that are not there now.
+        other => other?,
+    };
     let text = state::write(&make(before));
     let fresh = beside(path, ".tmp");
     let failed = |what| {

@@ -122,7 +122,7 @@ impl Group {
                 ledger: known.zip(peer).and_then(|((slot, view), peer)| view.ledger(slot, peer)),
                 explanation,
                 latency_us: explanation.map_or(latency, |e| e.latency_us),
-                policy: self.params.policy,
+                params: self.params,
                 share: if self.recent == 0 { 0.0 } else { recent / self.recent as f64 },
                 rate: if self.period > 0.0 { recent / self.period } else { 0.0 },
                 clock: self.clock,
@@ -151,6 +151,7 @@ impl Group {
             metric: metric(self.params.metric),
             half_life: seconds(self.params.half_life),
             explore: self.params.explore,
+            slow_start: seconds(self.params.slow_start),
             requests,
             picks: reasons(picks),
             events: Events::of(rings, self.clock),
@@ -236,6 +237,8 @@ struct Own {
     half_life: f64,
     /// Share of latency, 0–0.1.
     explore: f32,
+    /// Seconds; 0 for none.
+    slow_start: f64,
     requests: u64,
     picks: Counts<{ Reason::COUNT }>,
     events: Events,

@@ -11,6 +11,7 @@ use labor_core::events::{self, Event, Events, NO_KIND, Note, Seen};
 use labor_core::history::tick;
 use labor_core::ledger::{Ledger, State};
 use labor_core::news;
+use labor_core::ramp;
 use labor_core::report::{self, Expected};
 use labor_core::slots::{self, Record};
 use labor_core::time::{Micros, SECOND, since};
@@ -147,6 +148,13 @@ impl Look<'_> {
             Some(told) if told != state => {
                 let event = transition(told, state, row);
                 let asked = matches!(event, Some(Event::Drained | Event::Down | Event::Up));
+                if event == Some(Event::Up)
+                    && let Some(peer) = row.peer
+                {
+                    // By a configuration or a state file; after a change by the interface it has begun.
+                    let group = self.view.shared(self.list.group).group;
+                    ramp::begin(peer, group, row.params.slow_start, now);
+                }
                 if asked || since(at, now) >= CALM {
                     let Some(event) = event else { return kept.set_told(state, at) };
                     if !asked {
@@ -214,6 +222,7 @@ fn transition(from: State, to: State, row: &Row<'_>) -> Option<Event> {
         (_, State::Lowered) if row.peer.is_some_and(report::is_failing) => Some(Event::Lowered),
         (_, State::Lowered) => Some(Event::Silent),
         (State::Lowered | State::Unavail, State::Up | State::Full) => Some(Event::Recovered),
+        (_, State::Ramping) => Some(Event::Ramping),
         _ => None,
     }
 }

@@ -104,6 +104,12 @@ const METRICS: &[(&str, &str, &str, Samples)] = &[
         histogram,
     ),
     (
+        "labor_server_ramp_ratio",
+        "gauge",
+        "Part of its even share that the server may take while slow_start leads it up to it; 1 otherwise.",
+        |s, out| out.plain(Value::Ratio(f64::from(s.row.ramp()))),
+    ),
+    (
         "labor_server_ejections_total",
         "counter",
         "How often the server was lowered or taken out by max_fails.",

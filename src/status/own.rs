@@ -32,6 +32,8 @@ pub struct Own {
     connections: u64,
     score: Option<f32>,
     factors: Factors,
+    /// The part of its even share that it may take, while it is led up to it; 1 otherwise.
+    pub ramp: f32,
     pub share: f64,
     pub requests_per_second: f64,
     picks: Counts<{ Reason::COUNT }>,
@@ -70,6 +72,7 @@ impl Own {
             connections: row.connections(),
             score: e.and_then(|e| e.score),
             factors: Factors::from(e.map(|e| e.factors).unwrap_or_default()),
+            ramp: row.ramp(),
             share: row.share,
             requests_per_second: rounded(row.rate),
             picks: reasons(row.picks()),

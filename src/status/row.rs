@@ -5,9 +5,10 @@
 
 use labor_core::control::{self, Control, Settings};
 use labor_core::ledger::{Ledger, State};
+use labor_core::ramp;
 use labor_core::report::{self, Explanation};
 use labor_core::sync::{AtomicU64, Ordering};
-use labor_core::{Failure, Peer, Policy, Reason};
+use labor_core::{Failure, Params, Peer, Reason};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::own::Own;
@@ -36,7 +37,7 @@ pub struct Row<'a> {
     /// What is expected of one more request, µs; likewise.
     pub latency_us: Option<f64>,
     /// How its upstream chooses.
-    pub policy: Policy,
+    pub params: Params,
     /// Picks of the last 10 to 20 seconds that fell on it, 0–1, by all workers.
     pub share: f64,
     /// Requests a second over the same time.
@@ -61,7 +62,7 @@ impl<'a> Row<'a> {
         self.servers.address(self.server)
     }
 
-    /// How it stands: the first that holds of down, drain, unavail, full, lowered, up.
+    /// How it stands: the first that holds of down, drain, unavail, full, lowered, ramping, up.
     pub fn state(&self) -> State {
         let settings = self.settings();
         match settings.state {
@@ -69,9 +70,17 @@ impl<'a> Row<'a> {
             control::State::Drain => State::Drain,
             control::State::Up if self.server.counted_out => State::Unavail,
             control::State::Up if self.is_full() => State::Full,
-            control::State::Up if self.peer.is_some_and(|p| report::is_lowered(p, self.policy)) => State::Lowered,
+            control::State::Up if self.peer.is_some_and(|p| report::is_lowered(p, self.params.policy)) => {
+                State::Lowered
+            }
+            control::State::Up if self.ramp() < 1.0 => State::Ramping,
             control::State::Up => State::Up,
         }
+    }
+
+    /// The part of its even share that it may take, 0.1 to 1.
+    pub fn ramp(&self) -> f32 {
+        self.peer.map_or(1.0, |p| ramp::fraction(p, self.params.slow_start, self.clock.now))
     }
 
     fn is_full(&self) -> bool {
@@ -175,7 +184,7 @@ impl Serialize for Shown<'_> {
 /// The word of NGINX Plus for a state of ours.
 fn plus_word(state: State) -> &'static str {
     match state {
-        State::Full | State::Lowered => "up",
+        State::Full | State::Lowered | State::Ramping => "up",
         State::Drain => "draining",
         other => other.name(),
     }

@@ -2,7 +2,8 @@
 //!
 //! The order is: the server a session belongs to, the best primary server, the same for the backup servers, then the least bad
 //! of those that nginx counts out, primary before backup; a server the request has been to comes again only if that said nothing
-//! about it. How well a server stands is the core's business.
+//! about it. Primary servers that are led up to their share leave what is beyond it to backups. How well a server stands is the
+//! core's business.
 
 use labor_core::{Choice, Request};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_peer_connection_t, ngx_time};
@@ -15,6 +16,12 @@ use crate::{trace, worker};
 
 /// How often a choice is made anew because the list changed under our hands.
 const CHANGES: usize = 4;
+
+/// The questions in their order; `true` is for the backups.
+const PLAIN: [(Ask, bool); 4] = [(Ask::Best, false), (Ask::Best, true), (Ask::LeastBad, false), (Ask::LeastBad, true)];
+/// The same with `slow_start` and backups.
+const LEADING: [(Ask, bool); 5] =
+    [(Ask::Warm, false), (Ask::Best, true), (Ask::Best, false), (Ask::LeastBad, false), (Ask::LeastBad, true)];
 
 /// What came of asking.
 pub enum Selected {
@@ -29,6 +36,8 @@ pub enum Selected {
 /// Which question a list is asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ask {
+    /// The best, unless it has had what its ramp gives it: the backups can serve the request.
+    Warm,
     Best,
     LeastBad,
 }
@@ -36,13 +45,12 @@ enum Ask {
 /// Chooses a server for the next attempt of the request behind `data`.
 pub fn select(data: &mut PeerData, pc: &mut ngx_peer_connection_t) -> Selected {
     let Some(view) = zone::view() else { return Selected::Unavailable };
+    let steps: &[(Ask, bool)] = if data.leads() && data.list(true).is_some() { &LEADING } else { &PLAIN };
     loop {
-        for ask in [Ask::Best, Ask::LeastBad] {
-            for backup in [false, true] {
-                match ask_list(data, pc, view, ask, backup) {
-                    Selected::Busy => {}
-                    done => return done,
-                }
+        for &(ask, backup) in steps {
+            match ask_list(data, pc, view, ask, backup) {
+                Selected::Busy => {}
+                done => return done,
             }
         }
         if !data.tried.forgive() {
@@ -57,7 +65,7 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
     let Some(lists) = data.lists() else { return Selected::Unavailable };
     let list = lists.get(backup);
     let now = worker::now();
-    let request = Request { first: data.tried.is_empty(), safe: data.safe, backup };
+    let request = Request { first: data.tried.is_empty(), safe: data.safe, backup, spare: ask == Ask::Warm };
     for _ in 0..CHANGES {
         let scan = Scan { list: raw, host: data.host(), tried: &data.tried, view, now, time: ngx_time() };
         if list.scan(&scan).is_none() {
@@ -68,7 +76,7 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
             let (choice, bound) = match session(list, &scan, pc, ask) {
                 Some(choice) => (choice, true),
                 None => {
-                    let Some(choice) = list.choose(&scan, (ask == Ask::Best).then_some(request)) else { break };
+                    let Some(choice) = list.choose(&scan, (ask != Ask::LeastBad).then_some(request)) else { break };
                     let Some(choice) = choice else { return Selected::Busy };
                     (choice, false)
                 }
@@ -91,7 +99,7 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
 /// The server that the request's session belongs to.
 #[cfg(ngx_ge_1_29_6)]
 fn session(list: &mut List, scan: &Scan<'_>, pc: &ngx_peer_connection_t, ask: Ask) -> Option<Choice> {
-    if ask != Ask::Best || pc.hint.is_null() {
+    if ask == Ask::LeastBad || pc.hint.is_null() {
         return None;
     }
     // SAFETY: `sticky` lends the string for the time of this call.

@@ -70,7 +70,7 @@ impl Zone {
         let mut balancer = Balancer::new(params, process as u64);
         balancer.set_members(&(0..servers as u32).map(|i| Member { slot: Some(i), weight: 1 }).collect::<Vec<_>>());
         let candidates = vec![Candidate { fit: Fit::Usable, conns: 0 }; servers];
-        let request = Request { first: true, safe: true, backup: false };
+        let request = Request { first: true, safe: true, backup: false, spare: false };
         let mut open = VecDeque::with_capacity(OPEN);
         let (begun, mut done) = (Instant::now(), 0u64);
         loop {

@@ -64,7 +64,7 @@ impl World {
             let receipt = attempt.finish(shared, &self.params, Outcome::Pass, self.now);
             self.balancer.settle(shared, &receipt);
         }
-        let request = Request { first: true, safe: true, backup: false };
+        let request = Request { first: true, safe: true, backup: false, spare: false };
         let begun = Instant::now();
         let choice = black_box(self.balancer.pick(shared, &self.candidates, request, self.now));
         let took = begun.elapsed();

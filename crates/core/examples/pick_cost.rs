@@ -29,7 +29,7 @@ fn measure(policy: Policy, servers: usize, rounds: usize) -> (f64, f64) {
     let mut balancer = Balancer::new(params, 1);
     balancer.set_members(&(0..servers as u32).map(|i| Member { slot: Some(i), weight: 1 }).collect::<Vec<_>>());
     let candidates = vec![Candidate { fit: Fit::Usable, conns: 0 }; servers];
-    let request = Request { first: true, safe: true, backup: false };
+    let request = Request { first: true, safe: true, backup: false, spare: false };
     let mut now = 1_000_000u64;
     let (mut picking, mut booking) = (Vec::with_capacity(rounds), Vec::with_capacity(rounds));
     // Half the servers are busy on average, as at ordinary load.

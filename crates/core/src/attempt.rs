@@ -6,6 +6,7 @@ use crate::group::Group;
 use crate::inflight::{self, Shared};
 use crate::params::{Metric, Params};
 use crate::peer::Peer;
+use crate::ramp;
 use crate::sync::Ordering;
 use crate::time::{Micros, seconds, since};
 use crate::tuning::{tuned, value};
@@ -209,8 +210,8 @@ impl Attempt {
         if let Some(peer) = self.own(shared) {
             let kind = if (400..500).contains(&status) { Sample::Bound } else { Sample::Exact };
             self.sample((peer, shared.group), params, kind, now);
-            if upgraded {
-                evidence::succeeded(peer, shared.group, now);
+            if upgraded && evidence::succeeded(peer, shared.group, now) {
+                ramp::begin(peer, shared.group, params.slow_start, now);
             }
         }
         self.booked = true;
@@ -303,7 +304,9 @@ impl Attempt {
                 if outcome != Outcome::Held && self.timely(group, now) {
                     evidence::answered(peer, now);
                 }
-                evidence::succeeded(peer, group, now);
+                if evidence::succeeded(peer, group, now) {
+                    ramp::begin(peer, group, params.slow_start, now);
+                }
             }
             Outcome::Fail(kind) => {
                 if let Some(count) = peer.failures.get(kind as usize) {

@@ -10,9 +10,11 @@ use crate::params::{Params, Policy};
 use crate::peer::Peer;
 use crate::pick::{Scan, Scene};
 use crate::policy::Learned;
+use crate::ramp;
 use crate::rng::Rng;
 use crate::rotation::Rotation;
 use crate::score::{AT_CAP, at_cap};
+use crate::sync::Ordering;
 use crate::table::Table;
 use crate::time::Micros;
 
@@ -127,8 +129,12 @@ impl Balancer {
         if let Some(choice) = self.trial(shared, candidates, consent, now) {
             return Some(choice);
         }
+        if request.spare && self.scan.best.is_some_and(|(i, score)| at_cap(score) && self.is_ramping(shared, i)) {
+            ramp::passed(shared.group);
+            return None;
+        }
         if let Some(choice) = self.explore(shared, consent, now) {
-            return Some(choice);
+            return Some(self.led(shared, choice, now));
         }
         let (index, turned) = self.winner()?;
         let reason = match (request.backup, self.scan.usable) {
@@ -137,7 +143,25 @@ impl Balancer {
             _ if turned => Reason::Tie,
             _ => Reason::Fastest,
         };
-        Some(self.choice(index, reason))
+        let choice = self.choice(index, reason);
+        Some(self.led(shared, choice, now))
+    }
+
+    fn is_ramping(&self, shared: Shared<'_>, index: usize) -> bool {
+        self.members.get(index).and_then(|member| shared.peer(member.slot)).is_some_and(ramp::is_under_way)
+    }
+
+    /// Begins the ramp of a server that is picked for the first time, once others are known: where all are new, nobody is.
+    fn led(&self, shared: Shared<'_>, choice: Choice, now: Micros) -> Choice {
+        let known = self.long.as_ref().map_or(self.table.caps, |long| long.curves.caps);
+        if self.params.slow_start > 0
+            && known
+            && let Some(peer) = shared.peer(choice.slot)
+            && peer.requests.load(Ordering::Relaxed) == 0
+        {
+            ramp::begin(peer, shared.group, self.params.slow_start, now);
+        }
+        choice
     }
 
     /// [`Balancer::pick`] for a long list: `stand` says how a member, by index and record, stands for this request; it is asked
@@ -154,7 +178,8 @@ impl Balancer {
         let consent = Consent::of(shared.group, request.first, request.safe, now);
         let (members, params) = (&*self.members, &self.params);
         let ask = Ask { shared, members, params, stand, first: request.first, consent, now };
-        long.pick(ask, &mut self.account, request.backup)
+        let choice = long.pick(ask, &mut self.account, request)?;
+        Some(self.led(shared, choice, now))
     }
 
     /// [`Balancer::least_bad`] for a long list. Asks everybody.
@@ -215,7 +240,14 @@ impl Balancer {
     /// Scans all candidates.
     fn survey(&mut self, shared: Shared<'_>, candidates: &[Candidate], now: Micros, counted_out: bool) {
         self.refresh(shared, now);
-        let scene = Scene { shared, members: &self.members, candidates, policy: self.params.policy, now };
+        let scene = Scene {
+            shared,
+            members: &self.members,
+            candidates,
+            policy: self.params.policy,
+            slow_start: self.params.slow_start,
+            now,
+        };
         self.scan.run(scene, &mut self.table, &self.learned, counted_out);
     }
 

@@ -45,6 +45,10 @@ impl Peer {
             short_mean,
             last_trial,
             trial_pick,
+            ramping,
+            ramp_start,
+            ramp_picks,
+            ramp_requests,
             last_change,
             requests,
             aborts,
@@ -54,7 +58,7 @@ impl Peer {
         copy!(self, failure, answers, load, last_answer, busy_since, last_pick, timed_out, samples, decayed);
         copy!(self, surprises, surprised_from, surprised, thinning, control);
         copy!(self, residual, residual_square, drift, long_mean, short_mean, last_trial, trial_pick, last_change);
-        copy!(self, requests, aborts);
+        copy!(self, requests, aborts, ramping, ramp_start, ramp_picks, ramp_requests);
         let to = self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures);
         for (to, from) in to.zip(buckets.iter().chain(recent).chain(picks).chain(failures)) {
             to.store(from.load(Acquire), Release);

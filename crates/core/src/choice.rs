@@ -84,6 +84,8 @@ pub struct Request {
     pub safe: bool,
     /// The list is the backup list.
     pub backup: bool,
+    /// Somebody else can serve it: servers that have had what their ramp gives them need not.
+    pub spare: bool,
 }
 
 /// The picked server.

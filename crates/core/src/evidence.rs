@@ -10,6 +10,7 @@ use crate::pair;
 use crate::params::Params;
 use crate::peer::{Peer, RECENT};
 use crate::report::Change;
+use crate::score::SEASONED;
 use crate::shift;
 use crate::sync::Ordering;
 use crate::time::{Micros, SECOND, seconds, since};
@@ -217,8 +218,8 @@ pub(crate) fn answered(peer: &Peer, now: Micros) {
     }
 }
 
-/// Books a success: the failure level falls, the ramp goes on.
-pub(crate) fn succeeded(peer: &Peer, group: &Group, now: Micros) {
+/// Books a success: the failure level falls. Says whether the server has just recovered from more than a single failure.
+pub(crate) fn succeeded(peer: &Peer, group: &Group, now: Micros) -> bool {
     peer.timed_out.store(0, Ordering::Relaxed);
     let answers = peer.answers.load(Ordering::Relaxed);
     if answers < ANSWERS_CAP {
@@ -228,16 +229,19 @@ pub(crate) fn succeeded(peer: &Peer, group: &Group, now: Micros) {
         Change::New.note(peer, now);
     }
     if peer.failure.load(Ordering::Acquire) == 0 {
-        return;
+        return false;
     }
     let (before, after) = level(peer, |f| if f <= FAILURE_FIRST { 0.0 } else { f * FAILURE_KEEP });
-    if before > LOWERED && after <= LOWERED {
+    let recovered = before > LOWERED && after <= LOWERED;
+    if recovered {
         Change::Recovered.note(peer, now);
     }
     if after > LOWERED {
         explore::hurry(peer, group, now);
     }
     group.evidence.fetch_add(1, Ordering::Release);
+    // Its answers were counted anew when it failed for the second time.
+    recovered && answers < SEASONED
 }
 
 /// Books a failure: the failure level rises; from the second in a row on, the server starts small when it comes back.

@@ -31,6 +31,7 @@ pub mod peer;
 mod pick;
 mod policy;
 mod probe;
+pub mod ramp;
 pub mod report;
 pub mod rng;
 mod rotation;

@@ -14,16 +14,16 @@ mod rank;
 mod sums;
 mod tree;
 
-use crate::balancer::{Candidate, Choice, Fit, Member, Reason};
+use crate::balancer::{Candidate, Choice, Fit, Member, Reason, Request};
 use crate::explore::Consent;
 use crate::inflight::Shared;
 use crate::params::{Params, Policy};
 use crate::peer::Peer;
 use crate::pick::quiet;
 use crate::policy::{decay_penalty, response_time};
+use crate::ramp;
 use crate::rng::Rng;
-use crate::score::{AT_CAP, at_cap, cap, load, with_failure};
-use crate::sync::Ordering;
+use crate::score::{AT_CAP, at_cap, load, with_failure};
 use crate::time::{Micros, SECOND, since};
 use curves::Curves;
 use probe::Finds;
@@ -193,17 +193,27 @@ impl Long {
     }
 
     /// Picks for `ask`, exploring and trying lowered servers when that is due.
-    pub(crate) fn pick(&mut self, ask: Ask<'_>, account: &mut crate::explore::Account, backup: bool) -> Option<Choice> {
+    pub(crate) fn pick(
+        &mut self,
+        ask: Ask<'_>,
+        account: &mut crate::explore::Account,
+        request: Request,
+    ) -> Option<Choice> {
         let best = self.best(ask);
         if let Some(choice) = self.trial(ask) {
             return Some(choice);
         }
         let (i, weighed) = best?;
+        let peer = || ask.members.get(i).and_then(|m| ask.shared.peer(m.slot));
+        if request.spare && at_cap(weighed.score) && peer().is_some_and(ramp::is_under_way) {
+            ramp::passed(ask.shared.group);
+            return None;
+        }
         if let Some(choice) = self.explore(ask, account, (i, weighed)) {
             return Some(choice);
         }
         let turned = self.take(ask.members, i);
-        let reason = match (backup, self.usable) {
+        let reason = match (request.backup, self.usable) {
             (true, _) => Reason::Backup,
             (_, 1) => Reason::Only,
             _ if turned => Reason::Tie,
@@ -327,7 +337,7 @@ impl Long {
             let by_queue = policy == Policy::LeastConn || (fastest && failure == 0.0);
             weighed.even = policy == Policy::RoundRobin || (by_queue && q == 0);
         }
-        if fastest && self.curves.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed))) {
+        if peer.is_some_and(|peer| self.is_capped(ask, (i, q), peer)) {
             weighed.score += AT_CAP;
         }
         // What is no number is dearer than anything.

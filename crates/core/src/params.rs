@@ -96,6 +96,8 @@ pub struct Params {
     pub explore: f32,
     /// HTTP statuses that count as failures.
     pub failure: StatusSet,
+    /// How long a server that is new or came back is led up to its share, µs; 0 for not at all.
+    pub slow_start: Micros,
 }
 
 impl Default for Params {
@@ -106,6 +108,7 @@ impl Default for Params {
             half_life: value(HALF_LIFE),
             explore: value(EXPLORE),
             failure: StatusSet::default(),
+            slow_start: 0,
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Peer {
     pub samples: AtomicU32,
     /// One in 2^thinning answers is looked at once a bucket has enough evidence.
     pub thinning: AtomicU32,
+    /// Whether a ramp is under way ([`crate::ramp`]); 0 for no.
+    pub ramping: AtomicU32,
     /// Identity ([`crate::key::peer_key`]), 0 when free.
     pub key: AtomicU64,
     /// When a worker last confirmed that the server exists, µs.
@@ -72,6 +74,12 @@ pub struct Peer {
     pub last_trial: AtomicU64,
     /// The group's count of picks at that trial.
     pub trial_pick: AtomicU64,
+    /// When its last ramp began, µs; 0 before the first.
+    pub ramp_start: AtomicU64,
+    /// The group's count of picks then.
+    pub ramp_picks: AtomicU64,
+    /// Its own count of attempts then.
+    pub ramp_requests: AtomicU64,
     /// Why its standing last changed: packed (when in µs << 8 | code of a [`crate::report::Change`]).
     pub last_change: AtomicU64,
     /// Attempts sent to it.
@@ -100,9 +108,11 @@ impl Peer {
         f32::from_bits(self.failure.load(Ordering::Acquire))
     }
 
-    /// Nothing in flight, not failing, and asking for neither more nor less than its share.
+    /// Nothing in flight, not failing, warm, and asking for neither more nor less than its share.
     pub(crate) fn is_idle_and_well(&self) -> bool {
-        let marks = self.failure.load(Ordering::Acquire) | self.load.load(Ordering::Relaxed);
+        let marks = self.failure.load(Ordering::Acquire)
+            | self.load.load(Ordering::Relaxed)
+            | self.ramping.load(Ordering::Relaxed);
         marks == 0 && self.q.load(Ordering::Acquire) <= 0
     }
 
@@ -152,6 +162,9 @@ impl Peer {
             &self.last_pick,
             &self.last_trial,
             &self.trial_pick,
+            &self.ramp_start,
+            &self.ramp_picks,
+            &self.ramp_requests,
             &self.last_change,
             &self.requests,
             &self.aborts,
@@ -161,7 +174,10 @@ impl Peer {
         for word in self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures) {
             word.store(0, Ordering::Release);
         }
-        for word in [&self.failure, &self.answers, &self.load, &self.timed_out, &self.samples, &self.thinning] {
+        for word in [&self.failure, &self.answers, &self.load, &self.timed_out] {
+            word.store(0, Ordering::Release);
+        }
+        for word in [&self.samples, &self.thinning, &self.ramping] {
             word.store(0, Ordering::Release);
         }
     }
@@ -178,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_a_pick_reads_is_in_the_first_line() {
-        assert!(core::mem::offset_of!(Peer, samples) < 64);
+        assert!(core::mem::offset_of!(Peer, ramping) < 64);
     }
 
     #[test]

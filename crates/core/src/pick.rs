@@ -9,6 +9,7 @@ use crate::inflight::Shared;
 use crate::params::Policy;
 use crate::peer::Peer;
 use crate::policy::{self, Learned};
+use crate::ramp;
 use crate::report::Change;
 use crate::score::{AT_CAP, TIE, at_cap, cap, load, silence, with_failure};
 use crate::sync::Ordering;
@@ -31,6 +32,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) members: &'a [Member],
     pub(crate) candidates: &'a [Candidate],
     pub(crate) policy: Policy,
+    /// How long servers are led up to their share, µs.
+    pub(crate) slow_start: Micros,
     pub(crate) now: Micros,
 }
 
@@ -274,11 +277,25 @@ impl Weigh<'_, '_> {
             // Before the first success an answer is the unit: who fails at once, and so is always idle, still waits.
             score = with_failure(score, failure, 1.0);
         }
-        // Other policies promise shares or fewest in flight from the first second on.
-        if self.fastest && self.table.caps && peer.is_some_and(|p| q >= cap(p.answers.load(Ordering::Relaxed))) {
+        if peer.is_some_and(|peer| self.is_capped(q, peer) || (ramp::is_under_way(peer) && self.is_sated(i, peer))) {
             score += AT_CAP;
         }
         Weighed { score: Some(score), latency, lowered }
+    }
+}
+
+impl Weigh<'_, '_> {
+    /// Whether a server that has hardly answered has enough in flight. Other policies promise shares or fewest in flight from the
+    /// first second on.
+    fn is_capped(&self, q: u32, peer: &Peer) -> bool {
+        self.fastest && self.table.caps && q >= cap(peer.answers.load(Ordering::Relaxed))
+    }
+
+    /// Whether member `i`, which ramps, has had its part.
+    #[cold]
+    fn is_sated(&self, i: usize, peer: &Peer) -> bool {
+        let Scene { shared, members, slow_start, now, .. } = self.scene;
+        ramp::is_sated(peer, shared.group, self.table.even_share(i, members.len()), slow_start, now)
     }
 }
 
@@ -294,7 +311,8 @@ pub(crate) fn quiet(peer: &Peer, q: u32, latency: f32, now: Micros) -> f32 {
     }
     let quiet = since(peer.quiet_since(), now);
     let penalty = silence(q, seconds(quiet) as f32, latency);
-    if penalty > TELLING && quiet >= TOLD_AFTER && Change::last(peer).is_none_or(|(change, _)| change != Change::Silent) {
+    if penalty > TELLING && quiet >= TOLD_AFTER && Change::last(peer).is_none_or(|(change, _)| change != Change::Silent)
+    {
         Change::Silent.note(peer, now);
     }
     penalty

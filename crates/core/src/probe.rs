@@ -36,7 +36,14 @@ impl Balancer {
         if !self.scan.lowered || consent == Consent::No {
             return None;
         }
-        let scene = Scene { shared, members: &self.members, candidates, policy: self.params.policy, now };
+        let scene = Scene {
+            shared,
+            members: &self.members,
+            candidates,
+            policy: self.params.policy,
+            slow_start: self.params.slow_start,
+            now,
+        };
         let mut longest: Option<(usize, Micros)> = None;
         for i in 0..self.members.len() {
             let Some((member, candidate)) = scene.entry(i) else { continue };

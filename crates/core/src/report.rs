@@ -28,6 +28,8 @@ pub enum Change {
     Silent = 6,
     /// It answers again after that.
     Answering = 7,
+    /// It is new, or came back, and is led up to its share.
+    Ramping = 8,
 }
 
 impl Change {
@@ -41,6 +43,7 @@ impl Change {
             Self::Recovered => "recovered",
             Self::Silent => "silent",
             Self::Answering => "answering",
+            Self::Ramping => "ramping",
         }
     }
 
@@ -60,6 +63,7 @@ impl Change {
             5 => Self::Recovered,
             6 => Self::Silent,
             7 => Self::Answering,
+            8 => Self::Ramping,
             _ => return None,
         };
         Some((change, word >> 8))

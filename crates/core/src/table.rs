@@ -139,6 +139,12 @@ impl Table {
         ((q as f32 + 1.0) * scale).ln()
     }
 
+    /// The part of the picks that member `i` of `count` would get if all were alike, by weight.
+    pub(crate) fn even_share(&self, i: usize, count: usize) -> f64 {
+        let scale = self.rows.get(i).map_or(1.0, |row| row.scale);
+        if scale > 0.0 { 1.0 / (scale * count.max(1) as f64) } else { 0.0 }
+    }
+
     /// The curve of member `i`, point by point.
     pub(crate) fn curve_of(&self, i: usize) -> Vec<CurvePoint> {
         let Some(row) = self.rows.get(i).filter(|row| row.scale > 0.0) else { return Vec::new() };

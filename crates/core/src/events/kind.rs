@@ -44,6 +44,8 @@ pub enum Event {
     Removed = 15,
     /// nginx's max_fails took it out.
     Unavail = 16,
+    /// It is led up to its share.
+    Ramping = 17,
 }
 
 /// For [`Event::Lowered`]: what kind of failure is not known.
@@ -51,7 +53,7 @@ pub const NO_KIND: u32 = u32::MAX;
 
 impl Event {
     /// All events.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Lowered,
         Self::Recovered,
         Self::Drained,
@@ -68,6 +70,7 @@ impl Event {
         Self::Added,
         Self::Removed,
         Self::Unavail,
+        Self::Ramping,
     ];
 
     /// The event's name as status pages and logs show it.
@@ -89,6 +92,7 @@ impl Event {
             Self::Added => "added",
             Self::Removed => "removed",
             Self::Unavail => "unavail",
+            Self::Ramping => "ramping",
         }
     }
 }

@@ -22,11 +22,14 @@ pub enum State {
     Down = 6,
     /// It left the list.
     Removed = 7,
+    /// It is new, or came back, and is led up to its share.
+    Ramping = 8,
 }
 
 impl State {
     /// Every state that a listed server can be in.
-    pub const ALL: [Self; 6] = [Self::Up, Self::Full, Self::Lowered, Self::Unavail, Self::Drain, Self::Down];
+    pub const ALL: [Self; 7] =
+        [Self::Up, Self::Full, Self::Ramping, Self::Lowered, Self::Unavail, Self::Drain, Self::Down];
 
     /// The state's name as status pages show it.
     pub const fn name(self) -> &'static str {
@@ -38,6 +41,7 @@ impl State {
             Self::Drain => "drain",
             Self::Down => "down",
             Self::Removed => "removed",
+            Self::Ramping => "ramping",
         }
     }
 
@@ -50,6 +54,7 @@ impl State {
             5 => Self::Drain,
             6 => Self::Down,
             7 => Self::Removed,
+            8 => Self::Ramping,
             _ => return None,
         })
     }

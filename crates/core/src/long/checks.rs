@@ -80,7 +80,11 @@ fn who_begins_takes_no_savings_away() {
     let shared = Shared { group: &group, peers: &peers, cells: &[] };
     for pick in 0..100 {
         now += 20_000;
-        assert!(balancer.pick(shared, &candidates, Request { first: true, safe: false, backup: false }, now).is_some());
+        assert!(
+            balancer
+                .pick(shared, &candidates, Request { first: true, safe: false, backup: false, spare: false }, now)
+                .is_some()
+        );
         assert!(saved() >= 0.01, "{} after {pick} picks", saved());
     }
     assert!(saved() > 0.01, "nothing was earned");

@@ -4,10 +4,15 @@
 //! and nobody who was away catches up. So equal servers share by weight, as in [`crate::rotation`], at no cost that grows
 //! with how many are equal.
 
+use super::{Ask, Long};
 use crate::balancer::Member;
 use crate::evidence::LOWERED;
+use crate::params::Policy;
+use crate::peer::Peer;
+use crate::ramp;
 use crate::rng::Rng;
-use crate::score::{AT_CAP, TIE, at_cap};
+use crate::score::{AT_CAP, TIE, at_cap, cap};
+use crate::sync::Ordering;
 
 /// Class of a score of −16 (ln seconds; 0.1 µs): nothing is faster.
 const FASTEST: f32 = -16.0;
@@ -106,6 +111,17 @@ impl Weighed {
     /// Failing, or counted out.
     pub(super) fn lowered(&self) -> bool {
         self.out || self.failure > LOWERED
+    }
+}
+
+impl Long {
+    /// Whether a server that has hardly answered has enough in flight, or one that ramps has had its part.
+    pub(super) fn is_capped(&self, ask: Ask<'_>, (i, q): (usize, u32), peer: &Peer) -> bool {
+        let capped = self.curves.caps && q >= cap(peer.answers.load(Ordering::Relaxed));
+        let share = || 1.0 / (f64::from(self.curves.scale(i)) * ask.members.len() as f64);
+        (ask.params.policy == Policy::Fastest && capped)
+            || (ramp::is_under_way(peer)
+                && ramp::is_sated(peer, ask.shared.group, share(), ask.params.slow_start, ask.now))
     }
 }
 

@@ -6,9 +6,9 @@ use labor_core::{
 };
 
 /// A safe first request.
-pub const GET: Request = Request { first: true, safe: true, backup: false };
+pub const GET: Request = Request { first: true, safe: true, backup: false, spare: false };
 /// An unsafe first request.
-pub const POST: Request = Request { first: true, safe: false, backup: false };
+pub const POST: Request = Request { first: true, safe: false, backup: false, spare: false };
 /// Where clocks start: 0 means "never".
 pub const START: u64 = 1_000_000;
 

@@ -22,7 +22,14 @@ pub struct Mock {
     pub http: String,
     /// `unix:/…/sock:`.
     pub unix: String,
+    socket: PathBuf,
     log: Log,
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.socket);
+    }
 }
 
 impl Mock {
@@ -38,7 +45,7 @@ impl Mock {
         thread::spawn(move || tcp.incoming().for_each(|peer| serve(peer.unwrap(), &l, &*r)));
         let l = Arc::clone(&log);
         thread::spawn(move || unix.incoming().for_each(|peer| serve(peer.unwrap(), &l, &*rule)));
-        Self { http, unix: format!("unix:{}:", path.display()), log }
+        Self { http, unix: format!("unix:{}:", path.display()), socket: path, log }
     }
 
     /// What was asked since the last time.

@@ -81,7 +81,7 @@ impl Policy for Labor {
     fn pick(&mut self, query: &Query<'_>) -> Option<usize> {
         let now = micros(query.now);
         let shared = Shared { group: &self.group, peers: &self.peers, cells: &self.cells[query.worker] };
-        let request = Request { first: query.first, safe: query.safe, backup: false };
+        let request = Request { first: query.first, safe: query.safe, backup: false, spare: false };
         let tried = |index: usize| query.tried.iter().any(|&t| self.servers.get(index) == Some(&(t as usize)));
         if !query.tried.is_empty() {
             let fits = self.candidates.iter_mut().enumerate();
