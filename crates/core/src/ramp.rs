@@ -9,12 +9,10 @@ use crate::peer::Peer;
 use crate::report::Change;
 use crate::sync::Ordering;
 use crate::time::{Micros, since};
-use crate::tuning::{tuned, value};
 
-tuned! {
-/// What a server takes of its even share when its ramp begins: a tenth, as Envoy's slow start has it.
+/// What a server takes of its even share when its ramp begins: a tenth, as Envoy's slow start has it. Anything from a
+/// twentieth to a fifth is a first step that a cold server bears.
 const FLOOR: f32 = 0.1;
-}
 
 /// `ramping` of a server with a ramp under way.
 const UNDER_WAY: u32 = 1;
@@ -61,7 +59,7 @@ fn progress(peer: &Peer, time: Micros, now: Micros) -> Option<f32> {
 
 /// The part of its even share that a server may take now, 0.1 to 1; 1 when no ramp is under way.
 pub fn fraction(peer: &Peer, time: Micros, now: Micros) -> f32 {
-    progress(peer, time, now).map_or(1.0, |far| far.max(value(FLOOR)))
+    progress(peer, time, now).map_or(1.0, |far| far.max(FLOOR))
 }
 
 /// Whether the server has had what its ramp of `time` µs gives it by now, where an even share of the picks is `share`.
@@ -75,7 +73,7 @@ pub(crate) fn is_sated(peer: &Peer, group: &Group, share: f64, time: Micros, now
     let taken = peer.requests.load(Ordering::Relaxed).saturating_sub(peer.ramp_requests.load(Ordering::Acquire));
     // Near 0 the difference of two small numbers is noise, and its limit f/2.
     let gained = if far < 1e-3 { far / 2.0 } else { (-(-far).ln_1p() - far) / far };
-    taken as f64 >= 1.0 + picks as f64 * share * (gained + f64::from(value(FLOOR)))
+    taken as f64 >= 1.0 + picks as f64 * share * (gained + f64::from(FLOOR))
 }
 
 #[cfg(all(test, not(loom)))]
