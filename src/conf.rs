@@ -4,6 +4,7 @@
 //! directive gets along with others in its block is `conf/method.rs`. Nothing here is on the way of a request.
 
 mod api;
+mod breaker;
 mod doors;
 mod location;
 mod method;
@@ -13,6 +14,7 @@ mod wrappers;
 use core::ffi::{c_char, c_void};
 use core::ptr;
 
+use labor_core::Params;
 use nginx_sys::{
     NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_ERROR, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET,
     NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET, NGX_HTTP_SRV_CONF_OFFSET, NGX_HTTP_UPS_CONF, NGX_OK, ngx_command_t,
@@ -31,12 +33,20 @@ const CONF_OK: *mut c_char = ptr::null_mut();
 /// What it returns when it has said itself what is wrong (nginx's `NGX_CONF_ERROR`).
 const CONF_ERROR: *mut c_char = ptr::without_provenance_mut(usize::MAX);
 
-static mut COMMANDS: [ngx_command_t; 6] = [
+static mut COMMANDS: [ngx_command_t; 7] = [
     ngx_command_t {
         name: ngx_string!("labor"),
         // Any number of words: which of them fit together is checked with better words than nginx's.
         type_: (NGX_HTTP_UPS_CONF | NGX_CONF_ANY) as ngx_uint_t,
         set: Some(labor),
+        conf: NGX_HTTP_SRV_CONF_OFFSET,
+        offset: 0,
+        post: ptr::null_mut(),
+    },
+    ngx_command_t {
+        name: ngx_string!("labor_breaker"),
+        type_: (NGX_HTTP_UPS_CONF | NGX_CONF_ANY) as ngx_uint_t,
+        set: Some(breaker::labor_breaker),
         conf: NGX_HTTP_SRV_CONF_OFFSET,
         offset: 0,
         post: ptr::null_mut(),
@@ -131,7 +141,7 @@ pub unsafe extern "C" fn merge_loc_conf(cf: *mut ngx_conf_t, parent: *mut c_void
 pub unsafe extern "C" fn init_main_conf(cf: *mut ngx_conf_t, conf: *mut c_void) -> *mut c_char {
     // SAFETY: nginx hands over what `create_main_conf` made.
     let Some(main) = (unsafe { conf.cast::<MainConf>().as_mut() }) else { return CONF_ERROR };
-    if main.upstreams.iter().any(|us| method::replaced(cf, *us)) {
+    if main.upstreams.iter().any(|us| method::replaced(cf, *us)) || breaker::is_alone(cf, &main.breakers) {
         return CONF_ERROR;
     }
     // Without a `labor` there is nothing to remember.
@@ -152,7 +162,7 @@ unsafe extern "C" fn labor(cf: *mut ngx_conf_t, _: *mut ngx_command_t, conf: *mu
     }
     // SAFETY: a directive is being handled.
     match parameters::parse(unsafe { ffi::args(cf) }.skip(1), parse_time) {
-        Ok(params) => conf.params = params,
+        Ok(params) => conf.params = Params { breaker: conf.breaker.flatten(), ..params },
         Err(message) => {
             ffi::conf_error(cf, format_args!("{message}"));
             return CONF_ERROR;

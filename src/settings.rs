@@ -8,6 +8,7 @@ use core::ptr;
 use std::path::PathBuf;
 
 use labor_core::Params;
+use labor_core::params::BreakerParams;
 use nginx_sys::{
     ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_request_t, ngx_http_upstream_srv_conf_t, ngx_int_t,
     ngx_shm_zone_t, ngx_uint_t,
@@ -26,6 +27,8 @@ pub struct MainConf {
     pub zone_size: usize,
     /// Where to keep what is set at run time; none for nowhere.
     pub state_file: Option<PathBuf>,
+    /// Blocks with `labor_breaker`, which need `labor` as well.
+    pub breakers: Vec<Block>,
     /// Locations with `labor_api write=on`.
     pub doors: Vec<Door>,
     /// Locations that this module answers.
@@ -40,6 +43,7 @@ impl Default for MainConf {
             upstreams: Vec::new(),
             zone_size: 0,
             state_file: None,
+            breakers: Vec::new(),
             doors: Vec::new(),
             claims: Vec::new(),
             zone: ptr::null_mut(),
@@ -77,6 +81,14 @@ pub struct Claim {
     pub place: String,
 }
 
+/// An `upstream {}` with a directive that needs `labor`, and where that stands in the configuration.
+pub struct Block {
+    /// Its settings.
+    pub conf: *const UpstreamConf,
+    /// File and line.
+    pub place: String,
+}
+
 /// A location through which things may be changed, and where it stands in the configuration.
 pub struct Door {
     /// Configurations of its server and of itself.
@@ -91,6 +103,8 @@ pub struct UpstreamConf {
     pub params: Params,
     /// Whether the block has the directive.
     pub enabled: bool,
+    /// What `labor_breaker` says, if the block has it: `Some(None)` for off.
+    pub breaker: Option<Option<BreakerParams>>,
     /// Whether nginx has called our `init_upstream`: if not, another method took its place.
     pub initialised: bool,
     /// This worker's state of the lists, null until first used; opaque to all but the request path.
@@ -99,7 +113,7 @@ pub struct UpstreamConf {
 
 impl Default for UpstreamConf {
     fn default() -> Self {
-        Self { params: Params::default(), enabled: false, initialised: false, local: ptr::null_mut() }
+        Self { params: Params::default(), enabled: false, breaker: None, initialised: false, local: ptr::null_mut() }
     }
 }
 

@@ -64,6 +64,24 @@ for (@refused) {
     like $said, qr/check\.conf:\d+/, '    and where';
 }
 
+# The breaker, in a block with `labor`.
+for (
+    ['fails=0', 'invalid value "0" in parameter "fails"', 'from 1 to 1000'], ['fails=1001', '"1001"'], ['fails=+5', '"+5"'],
+    ['window=0', 'invalid value "0" in parameter "window"', 'from "1s" to "1h"'], ['window=2h', '"2h"'], ['open=500ms', 'in parameter "open"'],
+    ['max_open=x', 'invalid value "x" in parameter "max_open"'], ['open=2m max_open=1m', '"open" is longer than "max_open"'],
+    ['open=10s max_open=9s', '"open" is longer than "max_open"'], ['max_ejected=0%', 'from "1%" to "100%"'],
+    ['max_ejected=101%', '"101%"'], ['max_ejected=50', '"50" in parameter "max_ejected"'], ['fails=1 fails=1', 'duplicate parameter "fails"'],
+    ['off fails=3', '"off" must be the only parameter'], ['off off', 'duplicate parameter "off"'], ['on', 'invalid parameter "on"', '"max_ejected="'],
+) {
+    my ($words, @parts) = @$_;
+    my $said = $t->config_error(upstream("labor; labor_breaker $words;")) // 'accepted';
+    like $said, qr/\Q$_\E/, "refused: labor_breaker $words: $_" for @parts;
+}
+like $t->config_error(upstream('labor_breaker; labor; labor_breaker;')) // '', qr/is duplicate/, 'refused: labor_breaker twice';
+for my $alone ('labor_breaker;', 'least_conn; labor_breaker off;') {
+    like $t->config_error(upstream($alone)) // '', qr/"labor_breaker" has no effect without "labor" .* in \S+check\.conf:\d+/, "refused: $alone";
+}
+
 # Outside of upstream{} and location{}.
 for (
     ['labor; server { listen %%LISTEN%%; }', '"labor" directive is not allowed here'],
@@ -91,6 +109,8 @@ for my $inside (
     'labor half_life=100ms;', 'labor half_life=10m;', 'labor half_life=1m30s;',
     'labor explore=0%;', 'labor explore=10%;', 'labor explore=0.5%;', 'labor explore=off;',
     'labor slow_start=0;', 'labor slow_start=1s;', 'labor slow_start=1h;', 'labor policy=round_robin slow_start=30s;',
+    'labor; labor_breaker;', 'labor_breaker; labor;', 'labor; labor_breaker off;', 'labor_breaker fails=1000 open=1h; labor header;',
+    'labor; labor_breaker fails=1 window=1s open=1s max_open=1s max_ejected=1%;', 'labor policy=round_robin; labor_breaker max_ejected=100%;',
     'labor failure=503;', 'labor failure=400,404,429,500,501,502,503,504,505,599;',
     'labor header policy=weighted half_life=2s failure=500,502;',
     'labor last_byte policy=fastest half_life=10s explore=2% failure=500;',

@@ -98,16 +98,18 @@ fn combine(given: Given<'_>) -> Result<Params, String> {
         explore: given.explore.unwrap_or(default.explore),
         failure: given.failure.unwrap_or(default.failure),
         slow_start: given.slow_start.unwrap_or(default.slow_start),
+        breaker: default.breaker,
     })
 }
 
 /// `name=value` in two, or a word without `=`.
-fn split(word: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(super) fn split(word: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut parts = word.splitn(2, |&byte| byte == b'=');
     (parts.next().unwrap_or_default(), parts.next())
 }
 
-fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), String> {
+/// Takes a parameter that may be given once.
+pub(super) fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), String> {
     match place.replace(value) {
         None => Ok(()),
         Some(_) => Err(format!("duplicate parameter \"{name}\"")),
@@ -179,7 +181,7 @@ fn invalid(value: &[u8], name: &str, hint: &str) -> String {
 }
 
 /// A word of the configuration as text for a message; what is no UTF-8 is replaced.
-struct Text<'a>(&'a [u8]);
+pub(super) struct Text<'a>(pub(super) &'a [u8]);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -135,6 +135,12 @@ impl Group {
         Shown { group: self, query, detail }
     }
 
+    /// Whether the least bad server had to be used within the last ten seconds.
+    pub fn is_failing_open(&self) -> bool {
+        let groups = self.lists.iter().filter_map(|list| list.group);
+        groups.filter_map(|group| Some(self.view?.shared(Some(group)).group)).any(|g| g.is_failing_open(self.clock.now))
+    }
+
     fn own(&self, query: &Query) -> Own {
         let (mut requests, mut picks) = (0_u64, [0_u64; Reason::COUNT]);
         let slots = self.lists.iter().flat_map(|list| &list.members).filter_map(|member| member.slot);
@@ -152,6 +158,7 @@ impl Group {
             half_life: seconds(self.params.half_life),
             explore: self.params.explore,
             slow_start: seconds(self.params.slow_start),
+            fail_open: self.is_failing_open(),
             requests,
             picks: reasons(picks),
             events: Events::of(rings, self.clock),
@@ -239,6 +246,8 @@ struct Own {
     explore: f32,
     /// Seconds; 0 for none.
     slow_start: f64,
+    /// Nobody was usable a moment ago, and the least bad server was used.
+    fail_open: bool,
     requests: u64,
     picks: Counts<{ Reason::COUNT }>,
     events: Events,

@@ -135,7 +135,7 @@ impl Look<'_> {
                     self.note(ring, &plain(Event::Added));
                 }
                 // Within the second between its beginning and this look.
-                if let Some(event @ (Event::Unavail | Event::Lowered | Event::Silent)) =
+                if let Some(event @ (Event::Unavail | Event::Lowered | Event::Silent | Event::Opened)) =
                     transition(State::Up, state, row)
                 {
                     self.note(ring, &reasoned(plain(event), row, ledger));
@@ -155,7 +155,9 @@ impl Look<'_> {
                     let group = self.view.shared(self.list.group).group;
                     ramp::begin(peer, group, row.params.slow_start, now);
                 }
-                if asked || since(at, now) >= CALM {
+                // Breakers take their time themselves.
+                let breaker = matches!(event, Some(Event::Opened | Event::HalfOpen | Event::Closed));
+                if asked || breaker || since(at, now) >= CALM {
                     let Some(event) = event else { return kept.set_told(state, at) };
                     if !asked {
                         self.note(ring, &reasoned(plain(event), row, ledger));
@@ -219,6 +221,9 @@ fn transition(from: State, to: State, row: &Row<'_>) -> Option<Event> {
         (_, State::Down) => Some(Event::Down),
         (State::Drain | State::Down, _) => Some(Event::Up),
         (_, State::Unavail) => Some(Event::Unavail),
+        (State::Open, State::HalfOpen) => Some(Event::HalfOpen),
+        (_, State::Open | State::HalfOpen) => Some(Event::Opened),
+        (State::Open | State::HalfOpen, _) => Some(Event::Closed),
         (_, State::Lowered) if row.peer.is_some_and(report::is_failing) => Some(Event::Lowered),
         (_, State::Lowered) => Some(Event::Silent),
         (State::Lowered | State::Unavail, State::Up | State::Full) => Some(Event::Recovered),

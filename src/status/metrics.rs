@@ -202,6 +202,7 @@ fn general(out: &mut Vec<u8>, groups: &[Group], servers: &[Server<'_>]) {
         lines::head(out, name, "counter", "Configurations, the first and each reload, that used the shared memory.");
         Lines::new(out, name, b"").plain(Value::Count(usage.configurations));
     }
+    fail_open(out, groups);
     let name = "labor_upstream_servers";
     lines::head(out, name, "gauge", "Servers of the upstream by state.");
     let mut rest = servers;
@@ -216,6 +217,16 @@ fn general(out: &mut Vec<u8>, groups: &[Group], servers: &[Server<'_>]) {
             let count = own.iter().filter(|s| s.state == state).count() as u64;
             Lines::new(out, name, &labels).with("state", state.name(), Value::Count(count));
         }
+    }
+}
+
+fn fail_open(out: &mut Vec<u8>, groups: &[Group]) {
+    let name = "labor_upstream_fail_open";
+    lines::head(out, name, "gauge", "1 while nobody is usable and the least bad server is used.");
+    for group in groups {
+        let mut labels = Vec::new();
+        label(&mut labels, "upstream", &text(group.name));
+        Lines::new(out, name, &labels).plain(Value::Count(u64::from(group.is_failing_open())));
     }
 }
 

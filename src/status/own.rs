@@ -2,9 +2,11 @@
 //!
 //! Named as in the answer; times in µs. Plain data: what is shown is decided here, what is known of a server is `row.rs`.
 
+use labor_core::breaker::{self, Phase};
 use labor_core::control::{Control, Settings};
 use labor_core::histogram::BOUNDS;
 use labor_core::ledger::{Ledger, State};
+use labor_core::params::BreakerParams;
 use labor_core::report::{self, Change, CurvePoint};
 use labor_core::time::{Micros, seconds, since};
 use labor_core::{Failure, Peer, Reason};
@@ -32,6 +34,8 @@ pub struct Own {
     connections: u64,
     score: Option<f32>,
     factors: Factors,
+    /// Null without `labor_breaker`.
+    breaker: Option<Breaker>,
     /// The part of its even share that it may take, while it is led up to it; 1 otherwise.
     pub ramp: f32,
     pub share: f64,
@@ -72,6 +76,7 @@ impl Own {
             connections: row.connections(),
             score: e.and_then(|e| e.score),
             factors: Factors::from(e.map(|e| e.factors).unwrap_or_default()),
+            breaker: row.breaker().map(|(state, params)| Breaker::new(state, params, now)),
             ramp: row.ramp(),
             share: row.share,
             requests_per_second: rounded(row.rate),
@@ -110,6 +115,30 @@ impl Setting {
     pub fn max_conns(control: &Control, settings: Settings, configured: Settings) -> Self {
         let (effective, configured) = (settings.max_conns, configured.max_conns);
         Self { effective, configured, source: control.max_conns_source().name() }
+    }
+}
+
+/// A breaker.
+#[derive(serde::Serialize)]
+struct Breaker {
+    state: &'static str,
+    /// How often it opened, long calms forgotten.
+    trips: u64,
+    /// Seconds until trials are let through; null when it is not open.
+    trials_in: Option<f64>,
+}
+
+impl Breaker {
+    fn new(state: breaker::State, params: &BreakerParams, now: Micros) -> Self {
+        let (name, left) = match state.phase {
+            Phase::Closed => ("closed", None),
+            Phase::Open => {
+                ("open", Some(state.open_time(params).saturating_sub(since(state.since, now))).filter(|left| *left > 0))
+            }
+            Phase::HalfOpen => ("half_open", None),
+        };
+        let name = if state.phase == Phase::Open && left.is_none() { "half_open" } else { name };
+        Self { state: name, trips: state.trips, trials_in: left.map(|left| rounded(seconds(left))) }
     }
 }
 

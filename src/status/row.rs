@@ -3,8 +3,10 @@
 //! Plus's clients decode its fields as integers, so they are. Figures come from the shared records; names may be any bytes. Not
 //! here: which servers there are (`group.rs`, `servers.rs`).
 
+use labor_core::breaker;
 use labor_core::control::{self, Control, Settings};
 use labor_core::ledger::{Ledger, State};
+use labor_core::params::BreakerParams;
 use labor_core::ramp;
 use labor_core::report::{self, Explanation};
 use labor_core::sync::{AtomicU64, Ordering};
@@ -62,13 +64,14 @@ impl<'a> Row<'a> {
         self.servers.address(self.server)
     }
 
-    /// How it stands: the first that holds of down, drain, unavail, full, lowered, ramping, up.
+    /// How it stands: the first that holds of down, drain, unavail, open, half_open, full, lowered, ramping, up.
     pub fn state(&self) -> State {
         let settings = self.settings();
         match settings.state {
             control::State::Down => State::Down,
             control::State::Drain => State::Drain,
             control::State::Up if self.server.counted_out => State::Unavail,
+            control::State::Up if self.broken().is_some() => self.broken().unwrap_or(State::Open),
             control::State::Up if self.is_full() => State::Full,
             control::State::Up if self.peer.is_some_and(|p| report::is_lowered(p, self.params.policy)) => {
                 State::Lowered
@@ -78,9 +81,24 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Its breaker, if it has one.
+    pub fn breaker(&self) -> Option<(breaker::State, &BreakerParams)> {
+        self.peer.map(breaker::State::of).zip(self.params.breaker.as_ref())
+    }
+
+    /// What its breaker makes of it, while that is not closed.
+    fn broken(&self) -> Option<State> {
+        let (state, params) = self.breaker()?;
+        match state.phase {
+            breaker::Phase::Closed => None,
+            breaker::Phase::Open if !state.admits_trials(params, self.clock.now) => Some(State::Open),
+            _ => Some(State::HalfOpen),
+        }
+    }
+
     /// The part of its even share that it may take, 0.1 to 1.
     pub fn ramp(&self) -> f32 {
-        self.peer.map_or(1.0, |p| ramp::fraction(p, self.params.slow_start, self.clock.now))
+        self.peer.map_or(1.0, |p| ramp::fraction(p, self.params.ramp(), self.clock.now))
     }
 
     fn is_full(&self) -> bool {
@@ -185,6 +203,7 @@ impl Serialize for Shown<'_> {
 fn plus_word(state: State) -> &'static str {
     match state {
         State::Full | State::Lowered | State::Ramping => "up",
+        State::Open | State::HalfOpen => "unavail",
         State::Drain => "draining",
         other => other.name(),
     }

@@ -5,6 +5,7 @@
 //! numbers and hashes into memory reserved before. The order of the steps of a request is `select.rs`.
 
 use labor_core::control::Settings;
+use labor_core::events::Events;
 use labor_core::key::{Identity, group_key, number_equals, peer_key};
 use labor_core::time::{Micros, SECOND};
 use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Metric, Params, Receipt, Shared};
@@ -115,6 +116,11 @@ impl List {
     /// The shared memory as this list's picks and attempts see it.
     pub fn shared(&self, view: View) -> Shared<'static> {
         view.shared(self.group)
+    }
+
+    /// What happened in it, where it has a record.
+    pub fn events(&self, view: View) -> Option<&'static Events> {
+        self.group.and_then(|group| view.events(group))
     }
 
     /// How many servers it has.
@@ -268,10 +274,18 @@ impl List {
         let usable = !closed(peer, &control, true)
             && !full(peer, &control, self.shared(scan.view), slot)
             && (single || !peer.counted_out(scan.time))
+            && !self.is_broken(scan, slot)
             && !scan.tried.contains(key);
         // In a long list this may be from another request.
         self.candidates.get_mut(index).filter(|_| usable)?.fit = Fit::Usable;
         Some(index)
+    }
+
+    /// Whether a breaker keeps requests away from the server of this record.
+    #[cfg(ngx_ge_1_29_6)]
+    fn is_broken(&self, scan: &Scan<'_>, slot: Option<u32>) -> bool {
+        let peer = slot.and_then(|slot| scan.view.record(slot));
+        self.balancer.params().breaker.is_some() && peer.is_some_and(labor_core::breaker::is_broken)
     }
 
     /// Takes the chosen server if it still may be taken; one that may not is unfit from then on. For its own

@@ -5,8 +5,10 @@
 //! about it. Primary servers that are led up to their share leave what is beyond it to backups. How well a server stands is the
 //! core's business.
 
+use labor_core::events::{self, Event, Note};
 use labor_core::{Choice, Request};
-use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_peer_connection_t, ngx_time};
+use nginx_sys::{NGX_LOG_WARN, ngx_http_upstream_rr_peers_t, ngx_peer_connection_t, ngx_time};
+use ngx::ngx_log_error;
 
 use super::PeerData;
 use super::list::{List, Scan, Taken};
@@ -50,7 +52,12 @@ pub fn select(data: &mut PeerData, pc: &mut ngx_peer_connection_t) -> Selected {
         for &(ask, backup) in steps {
             match ask_list(data, pc, view, ask, backup) {
                 Selected::Busy => {}
-                done => return done,
+                done => {
+                    if ask == Ask::LeastBad && matches!(done, Selected::Yes) {
+                        tell(data, view, backup);
+                    }
+                    return done;
+                }
             }
         }
         if !data.tried.forgive() {
@@ -94,6 +101,22 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
         }
     }
     Selected::Unavailable
+}
+
+/// Nobody was usable, and the least bad server was taken: said once, until that is over.
+fn tell(data: &PeerData, view: View, backup: bool) {
+    let (Some(lists), now) = (data.lists(), worker::now()) else { return };
+    let list = lists.get(backup);
+    if !list.shared(view).group.fail_open(now) {
+        return;
+    }
+    if let Some(events) = list.events(view) {
+        events::note(events, now, &Note { event: Event::FailOpen, source: None, server: b"", before: 0, after: 0 });
+    }
+    let name = String::from_utf8_lossy(data.host());
+    // SAFETY: the request is the one under way.
+    let log = unsafe { (*(*data.request).connection).log };
+    ngx_log_error!(NGX_LOG_WARN, log, "labor: no server of upstream \"{name}\" is usable, the least bad one is used");
 }
 
 /// The server that the request's session belongs to.

@@ -1,6 +1,7 @@
 //! One attempt at one server, from the pick to the end: a single owned value, so that it cannot be finished twice.
 
 use crate::balancer::{Choice, Reason};
+use crate::breaker;
 use crate::evidence::{self, Sample};
 use crate::group::Group;
 use crate::inflight::{self, Shared};
@@ -111,6 +112,10 @@ pub struct Receipt {
     /// For exploring attempts: what it turned out to be, seconds (negative when it beat the best); `None` when nothing
     /// was measured.
     pub measured: Option<f32>,
+    /// It was one failure too many: the server's breaker should open, if enough others are left.
+    pub trip: bool,
+    /// When it ended, µs.
+    pub ended: Micros,
 }
 
 impl Receipt {
@@ -234,8 +239,10 @@ impl Attempt {
 
     /// Ends the attempt at `now` and books it.
     pub fn finish(mut self, shared: Shared<'_>, params: &Params, outcome: Outcome, now: Micros) -> Receipt {
+        let mut trip = false;
         if let Some(peer) = self.own(shared).filter(|_| !self.tunnel) {
             self.book((peer, shared.group), params, outcome, now);
+            trip = breaker::judge((peer, shared.group), params, outcome, (self.started, now));
         }
         self.leave(shared);
         if let Some((peer, cell)) = shared.place(self.slot) {
@@ -253,6 +260,8 @@ impl Attempt {
             header: self.header_at.map(|at| since(self.started, at)),
             price: exploring.then_some(self.price),
             measured: (exploring && outcome != Outcome::Void).then_some(added),
+            trip,
+            ended: now,
         }
     }
 

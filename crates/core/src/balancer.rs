@@ -2,6 +2,7 @@
 //! lives in [`crate::peer::Peer`] and [`crate::group::Group`].
 
 use crate::attempt::Receipt;
+use crate::breaker;
 pub use crate::choice::{Candidate, Choice, Fit, Member, Reason, Request};
 use crate::explore::{Account, Consent};
 use crate::inflight::Shared;
@@ -221,10 +222,25 @@ impl Balancer {
     /// Corrects the savings for exploration once an exploring attempt is measured.
     pub fn settle(&mut self, shared: Shared<'_>, receipt: &Receipt) {
         self.account.settle(&shared.group.savings, receipt);
+        if receipt.trip {
+            self.trip(shared, receipt);
+        }
         // The list may be another one by now; then somebody else's place is looked at, which does no harm.
         if let Some(long) = &mut self.long {
             long.wake(receipt.index);
             long.curves.tell(receipt.index);
+        }
+    }
+
+    /// Opens the breaker of the server that `receipt` is about, unless too many are open already.
+    fn trip(&self, shared: Shared<'_>, receipt: &Receipt) {
+        let (Some(params), Some(peer)) = (&self.params.breaker, shared.peer(receipt.slot)) else { return };
+        let members = || self.members.iter().filter(|member| member.weight > 0);
+        let broken = || members().filter_map(|m| shared.peer(m.slot)).filter(|peer| breaker::is_broken(peer)).count();
+        // A part of a server is none: of one, half may not be taken out.
+        let most = (members().count() as f64 * f64::from(params.max_ejected)) as usize;
+        if broken() < most && breaker::open(peer, params, receipt.ended) && broken() > most {
+            breaker::take_back(peer, receipt.ended);
         }
     }
 
@@ -245,7 +261,8 @@ impl Balancer {
             members: &self.members,
             candidates,
             policy: self.params.policy,
-            slow_start: self.params.slow_start,
+            ramp: self.params.ramp(),
+            breaks: self.params.breaker.is_some(),
             now,
         };
         self.scan.run(scene, &mut self.table, &self.learned, counted_out);

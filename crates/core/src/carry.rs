@@ -45,7 +45,9 @@ impl Peer {
             short_mean,
             last_trial,
             trial_pick,
-            ramping,
+            marks,
+            breaker,
+            window,
             ramp_start,
             ramp_picks,
             ramp_requests,
@@ -58,7 +60,7 @@ impl Peer {
         copy!(self, failure, answers, load, last_answer, busy_since, last_pick, timed_out, samples, decayed);
         copy!(self, surprises, surprised_from, surprised, thinning, control);
         copy!(self, residual, residual_square, drift, long_mean, short_mean, last_trial, trial_pick, last_change);
-        copy!(self, requests, aborts, ramping, ramp_start, ramp_picks, ramp_requests);
+        copy!(self, requests, aborts, marks, breaker, window, ramp_start, ramp_picks, ramp_requests);
         let to = self.buckets.iter().chain(&self.recent).chain(&self.picks).chain(&self.failures);
         for (to, from) in to.zip(buckets.iter().chain(recent).chain(picks).chain(failures)) {
             to.store(from.load(Acquire), Release);
@@ -69,8 +71,20 @@ impl Peer {
 impl Group {
     /// Takes over everything that `old` has learned and counted. `old` may be in use; it is only read.
     pub fn carry_from(&self, old: &Self) {
-        let Self { key: _, confirmed: _, evidence, dropped, variance, picks, last_safe, trial_pick, savings } = old;
-        copy!(self, evidence, dropped, variance, picks, last_safe, trial_pick);
+        let Self {
+            key: _,
+            confirmed: _,
+            evidence,
+            dropped,
+            variance,
+            picks,
+            last_safe,
+            trial_pick,
+            savings,
+            failing,
+            failed_open,
+        } = old;
+        copy!(self, evidence, dropped, variance, picks, last_safe, trial_pick, failing, failed_open);
         let Savings { visits, climbs, climb } = savings;
         copy!(self.savings, visits, climbs, climb);
     }

@@ -1,7 +1,9 @@
 //! Exploration paid from a budget of latency, and trials of lowered servers. Not here: what a server is worth.
 
 use crate::attempt::Receipt;
+use crate::breaker::{self, is_broken};
 use crate::group::Group;
+use crate::params::BreakerParams;
 use crate::peer::Peer;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::{Micros, SECOND, since};
@@ -192,7 +194,15 @@ pub(crate) fn claim(peer: &Peer, seen: Micros, now: Micros) -> bool {
 }
 
 /// When the last trial of a lowered, idle server was, if another one is due.
-pub(crate) fn trial_due(peer: &Peer, group: &Group, consent: Consent, now: Micros) -> Option<Micros> {
+pub(crate) fn trial_due(
+    peer: &Peer,
+    group: &Group,
+    (consent, breaker): (Consent, Option<&BreakerParams>),
+    now: Micros,
+) -> Option<Micros> {
+    if let Some(params) = breaker.filter(|_| is_broken(peer)) {
+        return breaker::trial_due(peer, params, now);
+    }
     let careful = consent == Consent::NoTimeout && peer.timed_out.load(Ordering::Relaxed) != 0;
     let pause = if careful { TRIAL_PAUSE * TIMED_OUT } else { value(TRIAL_PAUSE) };
     let seen = peer.last_trial.load(Ordering::Acquire);

@@ -3,6 +3,7 @@
 use crate::explore::Savings;
 use crate::pair;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::time::{Micros, SECOND, since};
 use crate::tuning::{tuned, value};
 
 tuned! {
@@ -34,15 +35,35 @@ pub struct Group {
     pub last_safe: AtomicU64,
     /// `picks` at the last trial of any server: trials of many lowered servers take turns.
     pub trial_pick: AtomicU64,
+    /// Share of the last attempts that failed, where breakers ask: packed (f32 weight, f32 mean).
+    pub failing: AtomicU64,
+    /// When a server was last used though nobody was usable, µs; 0 for never.
+    pub failed_open: AtomicU64,
     /// What the workers have saved for exploring.
     pub savings: Savings,
 }
 
+/// Nobody usable counts as over after this time without.
+const FAIL_OPEN: Micros = 10 * SECOND;
+
 impl Group {
+    /// Notes that a server is used at `now` though nobody is usable; says whether that is news.
+    pub fn fail_open(&self, now: Micros) -> bool {
+        let before = self.failed_open.swap(now.max(1), Ordering::AcqRel);
+        before == 0 || since(before, now) >= FAIL_OPEN
+    }
+
+    /// Whether that has happened within the last ten seconds.
+    pub fn is_failing_open(&self, now: Micros) -> bool {
+        let last = self.failed_open.load(Ordering::Acquire);
+        last != 0 && since(last, now) < FAIL_OPEN
+    }
+
     /// Forgets what the list's servers have taught and has every worker make its curves anew. The clocks of trials and of
     /// safe requests go on.
     pub fn forget(&self) {
         self.variance.store(0, Ordering::Release);
+        self.failing.store(0, Ordering::Release);
         self.evidence.fetch_add(1, Ordering::AcqRel);
     }
 

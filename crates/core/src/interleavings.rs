@@ -2,13 +2,14 @@
 //!
 //! Each test names the mutant that it kills, tried by hand: a change of the code under test that lets it fail.
 
+use crate::breaker;
 use crate::control::{Patch, State};
 use crate::evidence;
 use crate::explore;
 use crate::group::Group;
 use crate::inflight::{Cell, reclaim, release_conns, release_q, take};
 use crate::pair;
-use crate::params::Params;
+use crate::params::{BreakerParams, Params};
 use crate::peer::Peer;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::SECOND;
@@ -20,6 +21,24 @@ fn explore_all(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     // Two or three forced switches find practically all races; without a bound the larger models take hours.
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
+}
+
+/// However two workers' last straws meet, a breaker opens once and counts one trip.
+/// Mutant: a load and a store in place of the exchange in `replace` counts both.
+#[test]
+fn a_breaker_opens_once() {
+    explore_all(3, || {
+        let peer = Arc::new(Peer::default());
+        let open = |peer: &Peer| breaker::open(peer, &BreakerParams::default(), 9 * SECOND);
+        let worker = {
+            let peer = Arc::clone(&peer);
+            thread::spawn(move || open(&peer))
+        };
+        let mine = open(&peer);
+        assert_ne!(mine, worker.join().unwrap());
+        let state = breaker::State::of(&peer);
+        assert!((state.phase, state.trips) == (breaker::Phase::Open, 1) && breaker::is_broken(&peer));
+    });
 }
 
 /// Totals are the sums of the cells whenever a reclaim says that they are exact.
@@ -161,7 +180,7 @@ fn one_worker_tries_a_lowered_server() {
     loom::model(|| {
         let (peer, group) = (Arc::new(Peer::default()), Arc::new(Group::default()));
         let attempt = |peer: &Peer, group: &Group| {
-            let due = explore::trial_due(peer, group, explore::Consent::Any, 9 * SECOND);
+            let due = explore::trial_due(peer, group, (explore::Consent::Any, None), 9 * SECOND);
             due.is_some_and(|seen| explore::claim_trial(peer, group, seen, 9 * SECOND))
         };
         let other = {

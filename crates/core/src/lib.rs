@@ -7,6 +7,7 @@
 
 pub mod attempt;
 pub mod balancer;
+pub mod breaker;
 pub mod carry;
 pub mod choice;
 pub mod control;

@@ -15,6 +15,7 @@ mod sums;
 mod tree;
 
 use crate::balancer::{Candidate, Choice, Fit, Member, Reason, Request};
+use crate::breaker::is_broken;
 use crate::explore::Consent;
 use crate::inflight::Shared;
 use crate::params::{Params, Policy};
@@ -314,8 +315,10 @@ impl Long {
         let (policy, peer) = (ask.params.policy, ask.shared.peer(member.slot));
         let fastest = policy == Policy::Fastest;
         let q = peer.map_or(candidate.conns, Peer::queue);
-        let failure = if fastest { peer.map_or(0.0, Peer::failure_level) } else { 0.0 };
-        let mut weighed = Weighed { q, failure, out: candidate.fit == Fit::CountedOut, ..Weighed::default() };
+        let broken = ask.params.breaker.is_some() && peer.is_some_and(is_broken);
+        let failure = if fastest && !broken { peer.map_or(0.0, Peer::failure_level) } else { 0.0 };
+        let out = broken || candidate.fit == Fit::CountedOut;
+        let mut weighed = Weighed { q, failure, out, ..Weighed::default() };
         if fastest && !self.curves.blank {
             let estimate = self.curves.estimate(i, q);
             (weighed.base, weighed.latency, weighed.score) = (estimate.base, estimate.latency, estimate.base);

@@ -83,6 +83,27 @@ impl Default for StatusSet {
     }
 }
 
+/// When servers are taken out for failing, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BreakerParams {
+    /// Failures in a row that open it, 1 to 1000.
+    pub fails: u32,
+    /// The time over which a failure rate is counted, µs.
+    pub window: Micros,
+    /// How long it is open the first time, µs.
+    pub open: Micros,
+    /// And how long at most, after many times, µs; at least `open`.
+    pub max_open: Micros,
+    /// The share of a list that may be taken out at once, above 0 to 1.
+    pub max_ejected: f32,
+}
+
+impl Default for BreakerParams {
+    fn default() -> Self {
+        Self { fails: 5, window: 10 * SECOND, open: 5 * SECOND, max_open: 60 * SECOND, max_ejected: 0.5 }
+    }
+}
+
 /// Everything the directive sets for one upstream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
@@ -98,6 +119,18 @@ pub struct Params {
     pub failure: StatusSet,
     /// How long a server that is new or came back is led up to its share, µs; 0 for not at all.
     pub slow_start: Micros,
+    /// The breakers of its servers; `None` for none.
+    pub breaker: Option<BreakerParams>,
+}
+
+impl Params {
+    /// How long a ramp takes, µs; 0 where nothing begins one. After a breaker a server is led back in any case.
+    pub fn ramp(&self) -> Micros {
+        match self.slow_start {
+            0 => self.breaker.map_or(0, |breaker| breaker.open),
+            time => time,
+        }
+    }
 }
 
 impl Default for Params {
@@ -109,6 +142,7 @@ impl Default for Params {
             explore: value(EXPLORE),
             failure: StatusSet::default(),
             slow_start: 0,
+            breaker: None,
         }
     }
 }

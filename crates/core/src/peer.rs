@@ -10,6 +10,11 @@ pub const BUCKETS: usize = 24;
 /// How many of a server's last samples set the half-life of its evidence.
 pub const RECENT: usize = 20;
 
+/// A ramp is under way ([`crate::ramp`]).
+pub const RAMPING: u32 = 1;
+/// The breaker is not closed ([`crate::breaker`]).
+pub const BROKEN: u32 = 2;
+
 /// One server, shared by all workers. Valid when zeroed.
 ///
 /// The first cache line holds what every pick reads.
@@ -40,8 +45,8 @@ pub struct Peer {
     pub samples: AtomicU32,
     /// One in 2^thinning answers is looked at once a bucket has enough evidence.
     pub thinning: AtomicU32,
-    /// Whether a ramp is under way ([`crate::ramp`]); 0 for no.
-    pub ramping: AtomicU32,
+    /// [`RAMPING`] and [`BROKEN`], as far as they hold.
+    pub marks: AtomicU32,
     /// Identity ([`crate::key::peer_key`]), 0 when free.
     pub key: AtomicU64,
     /// When a worker last confirmed that the server exists, µs.
@@ -74,6 +79,10 @@ pub struct Peer {
     pub last_trial: AtomicU64,
     /// The group's count of picks at that trial.
     pub trial_pick: AtomicU64,
+    /// Its breaker, packed ([`crate::breaker::State`]); 0 is closed.
+    pub breaker: AtomicU64,
+    /// Attempts and failures that the breaker counts, packed.
+    pub window: AtomicU64,
     /// When its last ramp began, µs; 0 before the first.
     pub ramp_start: AtomicU64,
     /// The group's count of picks then.
@@ -112,7 +121,7 @@ impl Peer {
     pub(crate) fn is_idle_and_well(&self) -> bool {
         let marks = self.failure.load(Ordering::Acquire)
             | self.load.load(Ordering::Relaxed)
-            | self.ramping.load(Ordering::Relaxed);
+            | self.marks.load(Ordering::Relaxed);
         marks == 0 && self.q.load(Ordering::Acquire) <= 0
     }
 
@@ -162,6 +171,8 @@ impl Peer {
             &self.last_pick,
             &self.last_trial,
             &self.trial_pick,
+            &self.breaker,
+            &self.window,
             &self.ramp_start,
             &self.ramp_picks,
             &self.ramp_requests,
@@ -177,7 +188,7 @@ impl Peer {
         for word in [&self.failure, &self.answers, &self.load, &self.timed_out] {
             word.store(0, Ordering::Release);
         }
-        for word in [&self.samples, &self.thinning, &self.ramping] {
+        for word in [&self.samples, &self.thinning, &self.marks] {
             word.store(0, Ordering::Release);
         }
     }
@@ -194,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_a_pick_reads_is_in_the_first_line() {
-        assert!(core::mem::offset_of!(Peer, ramping) < 64);
+        assert!(core::mem::offset_of!(Peer, marks) < 64);
     }
 
     #[test]

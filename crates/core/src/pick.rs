@@ -4,6 +4,7 @@
 //! further, as penalties only add.
 
 use crate::balancer::{Candidate, Fit, Member};
+use crate::breaker::is_broken;
 use crate::evidence::LOWERED;
 use crate::inflight::Shared;
 use crate::params::Policy;
@@ -33,7 +34,9 @@ pub(crate) struct Scene<'a> {
     pub(crate) candidates: &'a [Candidate],
     pub(crate) policy: Policy,
     /// How long servers are led up to their share, µs.
-    pub(crate) slow_start: Micros,
+    pub(crate) ramp: Micros,
+    /// Whether they have breakers.
+    pub(crate) breaks: bool,
     pub(crate) now: Micros,
 }
 
@@ -250,8 +253,10 @@ impl Weigh<'_, '_> {
     /// Weighs candidate `i` with `q` in flight, when the best so far has the score `best`.
     #[inline(never)]
     fn weigh(&mut self, (i, q): (usize, u32), peer: Option<&Peer>, fit: Fit, best: f32) -> Weighed {
-        let out = fit == Fit::CountedOut;
-        let failure = if self.fastest { peer.map_or(0.0, Peer::failure_level) } else { 0.0 };
+        let broken = self.scene.breaks && peer.is_some_and(is_broken);
+        let out = fit == Fit::CountedOut || broken;
+        // A breaker says all there is to say of failures.
+        let failure = if self.fastest && !broken { peer.map_or(0.0, Peer::failure_level) } else { 0.0 };
         let lowered = out || failure > LOWERED;
         if out && !self.counted_out {
             return Weighed { score: None, latency: 0.0, lowered };
@@ -294,8 +299,8 @@ impl Weigh<'_, '_> {
     /// Whether member `i`, which ramps, has had its part.
     #[cold]
     fn is_sated(&self, i: usize, peer: &Peer) -> bool {
-        let Scene { shared, members, slow_start, now, .. } = self.scene;
-        ramp::is_sated(peer, shared.group, self.table.even_share(i, members.len()), slow_start, now)
+        let Scene { shared, members, ramp: time, now, .. } = self.scene;
+        ramp::is_sated(peer, shared.group, self.table.even_share(i, members.len()), time, now)
     }
 }
 

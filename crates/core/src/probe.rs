@@ -3,6 +3,7 @@
 //! Part of [`Balancer`]; the rules of time and money are in [`crate::explore`].
 
 use crate::balancer::Balancer;
+use crate::breaker::is_broken;
 use crate::choice::{Candidate, Choice, Fit, Reason};
 use crate::evidence::LOWERED;
 use crate::explore::{Consent, REST, Savings, claim, claim_trial, trial_due};
@@ -41,20 +42,23 @@ impl Balancer {
             members: &self.members,
             candidates,
             policy: self.params.policy,
-            slow_start: self.params.slow_start,
+            ramp: self.params.ramp(),
+            breaks: self.params.breaker.is_some(),
             now,
         };
         let mut longest: Option<(usize, Micros)> = None;
         for i in 0..self.members.len() {
             let Some((member, candidate)) = scene.entry(i) else { continue };
             let Some(peer) = shared.peer(member.slot) else { continue };
+            let broken = scene.breaks && is_broken(peer);
             let lowered = candidate.fit == Fit::CountedOut
+                || broken
                 || (self.params.policy == Policy::Fastest && peer.failure_level() > LOWERED);
             // A lowered server that is still as good as the best needs no trial.
-            if !lowered || (candidate.fit == Fit::Usable && self.scan.tied(i)) {
+            if !lowered || (candidate.fit == Fit::Usable && !broken && self.scan.tied(i)) {
                 continue;
             }
-            let seen = trial_due(peer, shared.group, consent, now);
+            let seen = trial_due(peer, shared.group, (consent, self.params.breaker.as_ref()), now);
             if seen.is_some_and(|seen| longest.is_none_or(|(_, first)| seen < first)) {
                 longest = seen.map(|seen| (i, seen));
             }

@@ -5,7 +5,7 @@
 //! and the next configuration go by one clock. Who is full by this rule is asked after all others, but is never shut out.
 
 use crate::group::Group;
-use crate::peer::Peer;
+use crate::peer::{Peer, RAMPING};
 use crate::report::Change;
 use crate::sync::Ordering;
 use crate::time::{Micros, since};
@@ -13,9 +13,6 @@ use crate::time::{Micros, since};
 /// What a server takes of its even share when its ramp begins: a tenth, as Envoy's slow start has it. Anything from a
 /// twentieth to a fifth is a first step that a cold server bears.
 const FLOOR: f32 = 0.1;
-
-/// `ramping` of a server with a ramp under way.
-const UNDER_WAY: u32 = 1;
 
 /// Begins a ramp of `time` µs (0: never) at `now`, unless one is under way.
 pub fn begin(peer: &Peer, group: &Group, time: Micros, now: Micros) {
@@ -29,7 +26,7 @@ pub fn begin(peer: &Peer, group: &Group, time: Micros, now: Micros) {
     }
     peer.ramp_picks.store(group.picks.load(Ordering::Relaxed), Ordering::Release);
     peer.ramp_requests.store(peer.requests.load(Ordering::Relaxed), Ordering::Release);
-    peer.ramping.store(UNDER_WAY, Ordering::Release);
+    peer.marks.fetch_or(RAMPING, Ordering::AcqRel);
     Change::Ramping.note(peer, now);
 }
 
@@ -41,19 +38,19 @@ pub(crate) fn passed(group: &Group) {
 
 /// Whether a ramp was under way when somebody last looked: one load.
 pub(crate) fn is_under_way(peer: &Peer) -> bool {
-    peer.ramping.load(Ordering::Relaxed) != 0
+    peer.marks.load(Ordering::Relaxed) & RAMPING != 0
 }
 
 /// How far the server is, 0 to 1; `None` when no ramp is under way. Ends one that is over.
 fn progress(peer: &Peer, time: Micros, now: Micros) -> Option<f32> {
-    if peer.ramping.load(Ordering::Acquire) == 0 {
+    if !is_under_way(peer) {
         return None;
     }
     let gone = since(peer.ramp_start.load(Ordering::Acquire), now);
     if gone < time {
         return Some(gone as f32 / time as f32);
     }
-    peer.ramping.store(0, Ordering::Release);
+    peer.marks.fetch_and(!RAMPING, Ordering::AcqRel);
     None
 }
 

@@ -30,6 +30,12 @@ pub enum Change {
     Answering = 7,
     /// It is new, or came back, and is led up to its share.
     Ramping = 8,
+    /// Its breaker opened.
+    Opened = 9,
+    /// A first trial since then succeeded.
+    HalfOpen = 10,
+    /// Its breaker closed.
+    Closed = 11,
 }
 
 impl Change {
@@ -44,6 +50,9 @@ impl Change {
             Self::Silent => "silent",
             Self::Answering => "answering",
             Self::Ramping => "ramping",
+            Self::Opened => "opened",
+            Self::HalfOpen => "half_open",
+            Self::Closed => "closed",
         }
     }
 
@@ -64,6 +73,9 @@ impl Change {
             6 => Self::Silent,
             7 => Self::Answering,
             8 => Self::Ramping,
+            9 => Self::Opened,
+            10 => Self::HalfOpen,
+            11 => Self::Closed,
             _ => return None,
         };
         Some((change, word >> 8))

@@ -22,7 +22,7 @@ const REASONS = {
   zone_full: 'no room in labor_zone', silent: 'went silent', answering: 'answers again', slower: 'became slower',
   faster: 'became faster', added: 'added', removed: 'removed', new: 'first answer', opened: 'breaker opened',
   half_open: 'breaker half open', closed: 'breaker closed', ramping: 'ramping up', check_failed: 'check failed',
-  check_passed: 'check passed', load: 'load report',
+  check_passed: 'check passed', load: 'load report', fail_open: 'nobody usable: the least bad is used',
 };
 
 // Reasons that are no news about trouble.

@@ -46,6 +46,14 @@ pub enum Event {
     Unavail = 16,
     /// It is led up to its share.
     Ramping = 17,
+    /// Its breaker opened.
+    Opened = 18,
+    /// Trials are let through to it.
+    HalfOpen = 19,
+    /// Its breaker closed.
+    Closed = 20,
+    /// Nobody was usable, and the least bad server was used.
+    FailOpen = 21,
 }
 
 /// For [`Event::Lowered`]: what kind of failure is not known.
@@ -53,7 +61,7 @@ pub const NO_KIND: u32 = u32::MAX;
 
 impl Event {
     /// All events.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::Lowered,
         Self::Recovered,
         Self::Drained,
@@ -71,6 +79,10 @@ impl Event {
         Self::Removed,
         Self::Unavail,
         Self::Ramping,
+        Self::Opened,
+        Self::HalfOpen,
+        Self::Closed,
+        Self::FailOpen,
     ];
 
     /// The event's name as status pages and logs show it.
@@ -93,6 +105,10 @@ impl Event {
             Self::Removed => "removed",
             Self::Unavail => "unavail",
             Self::Ramping => "ramping",
+            Self::Opened => "opened",
+            Self::HalfOpen => "half_open",
+            Self::Closed => "closed",
+            Self::FailOpen => "fail_open",
         }
     }
 }

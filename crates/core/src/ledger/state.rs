@@ -24,12 +24,25 @@ pub enum State {
     Removed = 7,
     /// It is new, or came back, and is led up to its share.
     Ramping = 8,
+    /// Its breaker is open: nobody asks it.
+    Open = 9,
+    /// Its breaker is half open: one trial at a time does.
+    HalfOpen = 10,
 }
 
 impl State {
     /// Every state that a listed server can be in.
-    pub const ALL: [Self; 7] =
-        [Self::Up, Self::Full, Self::Ramping, Self::Lowered, Self::Unavail, Self::Drain, Self::Down];
+    pub const ALL: [Self; 9] = [
+        Self::Up,
+        Self::Full,
+        Self::Ramping,
+        Self::Lowered,
+        Self::HalfOpen,
+        Self::Open,
+        Self::Unavail,
+        Self::Drain,
+        Self::Down,
+    ];
 
     /// The state's name as status pages show it.
     pub const fn name(self) -> &'static str {
@@ -42,6 +55,8 @@ impl State {
             Self::Down => "down",
             Self::Removed => "removed",
             Self::Ramping => "ramping",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
         }
     }
 
@@ -55,13 +70,15 @@ impl State {
             6 => Self::Down,
             7 => Self::Removed,
             8 => Self::Ramping,
+            9 => Self::Open,
+            10 => Self::HalfOpen,
             _ => return None,
         })
     }
 
     /// Whether requests are kept away because of how the server does.
     pub(super) const fn is_out(self) -> bool {
-        matches!(self, Self::Lowered | Self::Unavail)
+        matches!(self, Self::Lowered | Self::Unavail | Self::Open | Self::HalfOpen)
     }
 }
 

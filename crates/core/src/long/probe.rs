@@ -52,7 +52,9 @@ impl Long {
             let tied = self.finds.best.is_some_and(|(_, least, _)| tied(least));
             // A lowered server that is still as good as the best needs no trial.
             if !tied && self.finds.trial.is_none() {
-                self.finds.trial = trial_due(peer, ask.shared.group, ask.consent, ask.now).map(|seen| (i as u32, seen));
+                self.finds.trial =
+                    trial_due(peer, ask.shared.group, (ask.consent, ask.params.breaker.as_ref()), ask.now)
+                        .map(|seen| (i as u32, seen));
             }
             return;
         }
@@ -115,7 +117,7 @@ impl Long {
         let index = index as usize;
         let still = self.weigh(ask, index)?.lowered();
         let peer = ask.shared.peer(ask.members.get(index)?.slot)?;
-        let due = trial_due(peer, ask.shared.group, ask.consent, ask.now) == Some(seen);
+        let due = trial_due(peer, ask.shared.group, (ask.consent, ask.params.breaker.as_ref()), ask.now) == Some(seen);
         if !still || !due || !claim_trial(peer, ask.shared.group, seen, ask.now) {
             return None;
         }

@@ -120,8 +120,7 @@ impl Long {
         let capped = self.curves.caps && q >= cap(peer.answers.load(Ordering::Relaxed));
         let share = || 1.0 / (f64::from(self.curves.scale(i)) * ask.members.len() as f64);
         (ask.params.policy == Policy::Fastest && capped)
-            || (ramp::is_under_way(peer)
-                && ramp::is_sated(peer, ask.shared.group, share(), ask.params.slow_start, ask.now))
+            || (ramp::is_under_way(peer) && ramp::is_sated(peer, ask.shared.group, share(), ask.params.ramp(), ask.now))
     }
 }
 
