@@ -6,6 +6,7 @@
 mod api;
 mod breaker;
 mod doors;
+mod hash;
 mod location;
 mod method;
 mod parameters;
@@ -16,7 +17,7 @@ use core::ptr;
 
 use labor_core::Params;
 use nginx_sys::{
-    NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_ERROR, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET,
+    NGX_CONF_1MORE, NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_ERROR, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET,
     NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET, NGX_HTTP_SRV_CONF_OFFSET, NGX_HTTP_UPS_CONF, NGX_OK, ngx_command_t,
     ngx_conf_t, ngx_int_t, ngx_pagesize, ngx_parse_size, ngx_parse_time, ngx_uint_t,
 };
@@ -33,7 +34,7 @@ const CONF_OK: *mut c_char = ptr::null_mut();
 /// What it returns when it has said itself what is wrong (nginx's `NGX_CONF_ERROR`).
 const CONF_ERROR: *mut c_char = ptr::without_provenance_mut(usize::MAX);
 
-static mut COMMANDS: [ngx_command_t; 7] = [
+static mut COMMANDS: [ngx_command_t; 8] = [
     ngx_command_t {
         name: ngx_string!("labor"),
         // Any number of words: which of them fit together is checked with better words than nginx's.
@@ -47,6 +48,14 @@ static mut COMMANDS: [ngx_command_t; 7] = [
         name: ngx_string!("labor_breaker"),
         type_: (NGX_HTTP_UPS_CONF | NGX_CONF_ANY) as ngx_uint_t,
         set: Some(breaker::labor_breaker),
+        conf: NGX_HTTP_SRV_CONF_OFFSET,
+        offset: 0,
+        post: ptr::null_mut(),
+    },
+    ngx_command_t {
+        name: ngx_string!("labor_hash"),
+        type_: (NGX_HTTP_UPS_CONF | NGX_CONF_1MORE) as ngx_uint_t,
+        set: Some(hash::labor_hash),
         conf: NGX_HTTP_SRV_CONF_OFFSET,
         offset: 0,
         post: ptr::null_mut(),
@@ -141,7 +150,8 @@ pub unsafe extern "C" fn merge_loc_conf(cf: *mut ngx_conf_t, parent: *mut c_void
 pub unsafe extern "C" fn init_main_conf(cf: *mut ngx_conf_t, conf: *mut c_void) -> *mut c_char {
     // SAFETY: nginx hands over what `create_main_conf` made.
     let Some(main) = (unsafe { conf.cast::<MainConf>().as_mut() }) else { return CONF_ERROR };
-    if main.upstreams.iter().any(|us| method::replaced(cf, *us)) || breaker::is_alone(cf, &main.breakers) {
+    let replaced = main.upstreams.iter().any(|us| method::replaced(cf, *us));
+    if !hash::check(cf, &main.hashes) || replaced || breaker::is_alone(cf, &main.breakers) {
         return CONF_ERROR;
     }
     // Without a `labor` there is nothing to remember.

@@ -8,9 +8,10 @@ use core::ptr;
 use std::path::PathBuf;
 
 use labor_core::Params;
+use labor_core::affinity::{Affinity, Secret};
 use labor_core::params::BreakerParams;
 use nginx_sys::{
-    ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_request_t, ngx_http_upstream_srv_conf_t, ngx_int_t,
+    ngx_http_complex_value_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_request_t, ngx_http_upstream_srv_conf_t, ngx_int_t,
     ngx_shm_zone_t, ngx_uint_t,
 };
 
@@ -29,6 +30,8 @@ pub struct MainConf {
     pub state_file: Option<PathBuf>,
     /// Blocks with `labor_breaker`, which need `labor` as well.
     pub breakers: Vec<Block>,
+    /// Upstreams with `labor_hash`, and where that stands in the configuration.
+    pub hashes: Vec<(*mut UpstreamConf, String)>,
     /// Locations with `labor_api write=on`.
     pub doors: Vec<Door>,
     /// Locations that this module answers.
@@ -44,6 +47,7 @@ impl Default for MainConf {
             zone_size: 0,
             state_file: None,
             breakers: Vec::new(),
+            hashes: Vec::new(),
             doors: Vec::new(),
             claims: Vec::new(),
             zone: ptr::null_mut(),
@@ -97,10 +101,23 @@ pub struct Door {
     pub place: String,
 }
 
+/// What `labor_hash` says.
+#[derive(Clone, Copy)]
+pub struct Hash {
+    /// The key, compiled; it lives as long as the configuration.
+    pub key: *mut ngx_http_complex_value_t,
+    /// The numbers.
+    pub affinity: Affinity,
+    /// A secret that several hosts share; none for that of the zone.
+    pub secret: Option<Secret>,
+}
+
 /// Settings of one `upstream {}` (nginx also makes one for `http {}` and each `server {}`, where it stays unused).
 pub struct UpstreamConf {
     /// What the directive says.
     pub params: Params,
+    /// What `labor_hash` says, where the block has it.
+    pub hash: Option<Hash>,
     /// Whether the block has the directive.
     pub enabled: bool,
     /// What `labor_breaker` says, if the block has it: `Some(None)` for off.
@@ -114,6 +131,7 @@ pub struct UpstreamConf {
 impl Default for UpstreamConf {
     fn default() -> Self {
         Self { params: Params::default(), enabled: false, breaker: None, initialised: false, local: ptr::null_mut() }
+        Self { params: Params::default(), hash: None, enabled: false, initialised: false, local: ptr::null_mut() }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod books;
 mod fallback;
+mod keyed;
 mod list;
 mod rules;
 mod select;
@@ -42,6 +43,8 @@ pub struct PeerData {
     /// This worker's lists of the upstream; null when there are none.
     lists: *mut Lists,
     primary: *mut ngx_http_upstream_rr_peers_t,
+    /// The text that decides where it belongs; it lives as long as the request.
+    key: Option<&'static [u8]>,
     tried: Tried,
     attempt: Option<Attempt>,
     /// The attempt's record for the variables.
@@ -157,7 +160,7 @@ fn lists<'a>(us: *mut ngx_http_upstream_srv_conf_t) -> Option<&'a mut Lists> {
     unsafe {
         let conf = ffi::upstream_conf(us).as_mut()?;
         if conf.local.is_null() {
-            let lists = Lists::new(&conf.params, [worker::seed(), worker::seed()]);
+            let lists = Lists::new(conf, [worker::seed(), worker::seed()]);
             conf.local = Box::into_raw(Box::new(lists));
         }
         conf.local.as_mut()
@@ -225,6 +228,7 @@ unsafe extern "C" fn init(r: *mut ngx_http_request_t, us: *mut ngx_http_upstream
             us,
             lists: lists(us).map_or(core::ptr::null_mut(), |lists| &raw mut *lists),
             primary: (*us).peer.data.cast(),
+            key: keyed::key(r, us),
             tried: Tried::new(),
             attempt: None,
             record: None,

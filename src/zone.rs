@@ -10,6 +10,7 @@ mod create;
 mod layout;
 mod listed;
 mod recent;
+mod secret;
 mod size;
 
 use core::cell::Cell as Slot;

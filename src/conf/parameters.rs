@@ -176,7 +176,7 @@ fn failure(value: &[u8]) -> Result<StatusSet, String> {
     Ok(set)
 }
 
-fn invalid(value: &[u8], name: &str, hint: &str) -> String {
+pub(super) fn invalid(value: &[u8], name: &str, hint: &str) -> String {
     format!("invalid value \"{}\" in parameter \"{name}\", {hint}", Text(value))
 }
 

@@ -4,17 +4,19 @@
 //! that a change of DNS between two steps of a request is followed and not answered with an error. What is read under a lock is
 //! numbers and hashes into memory reserved before. The order of the steps of a request is `select.rs`.
 
+use labor_core::affinity::{Keyed, Secret};
 use labor_core::control::Settings;
 use labor_core::events::Events;
 use labor_core::key::{Identity, group_key, number_equals, peer_key};
 use labor_core::time::{Micros, SECOND};
-use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Metric, Params, Receipt, Shared};
+use labor_core::{Attempt, Balancer, Candidate, Choice, Fit, Metric, Receipt, Shared};
 use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_uint_t, time_t};
 
 use super::rules::{Rules, closed, full, overfull};
 use super::stand::{UNFIT, stand};
 use super::tried::Tried;
 use crate::ffi::{self, RrPeer, RrPeers};
+use crate::settings::UpstreamConf;
 use crate::zone::{self, View};
 
 /// How often a list is read again when it changes under our hands; more changes than this in a row and round robin takes over.
@@ -30,9 +32,9 @@ pub struct Lists {
 
 impl Lists {
     /// Lists not yet read; `seeds` start the balancers' phases.
-    pub fn new(params: &Params, seeds: [u64; 2]) -> Self {
+    pub fn new(conf: &UpstreamConf, seeds: [u64; 2]) -> Self {
         let [primary, backup] = seeds;
-        Self { primary: List::new(params, false, primary), backup: List::new(params, true, backup) }
+        Self { primary: List::new(conf, false, primary), backup: List::new(conf, true, backup) }
     }
 
     /// One of the two.
@@ -54,6 +56,10 @@ pub(super) struct Entry {
 /// One list.
 pub struct List {
     pub balancer: Balancer,
+    /// Which server a key belongs to, where that counts.
+    pub(super) keyed: Option<Keyed>,
+    /// A secret that the configuration sets for it.
+    pub(super) secret: Option<Secret>,
     backup: bool,
     /// nginx's list and its counter of changes as of the last reading.
     pub(super) read: Option<(*mut ngx_http_upstream_rr_peers_t, ngx_uint_t)>,
@@ -96,9 +102,11 @@ pub struct Scan<'a> {
 }
 
 impl List {
-    fn new(params: &Params, backup: bool, seed: u64) -> Self {
+    fn new(conf: &UpstreamConf, backup: bool, seed: u64) -> Self {
         Self {
-            balancer: Balancer::new(*params, seed),
+            balancer: Balancer::new(conf.params, seed),
+            keyed: conf.hash.map(|hash| Keyed::new(hash.affinity)),
+            secret: conf.hash.and_then(|hash| hash.secret),
             backup,
             read: None,
             group: None,

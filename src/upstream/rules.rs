@@ -79,6 +79,7 @@ impl List {
             self.rules.controls.clear();
         }
         self.balancer.set_members(&members);
+        self.rekey(&members, view);
     }
 }
 

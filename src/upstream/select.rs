@@ -1,7 +1,7 @@
 //! One attempt's choice: in which order the lists are asked, and what is done with the winner.
 //!
-//! The order is: the server a session belongs to, the best primary server, the same for the backup servers, then the least bad
-//! of those that nginx counts out, primary before backup; a server the request has been to comes again only if that said nothing
+//! The order is: the server a session belongs to, that of the request's key, the best primary server, the same for the backup
+//! servers, then the least bad of those that nginx counts out, primary before backup; a server the request has been to comes again only if that said nothing
 //! about it. Primary servers that are led up to their share leave what is beyond it to backups. How well a server stands is the
 //! core's business.
 
@@ -83,7 +83,8 @@ fn ask_list(data: &mut PeerData, pc: &mut ngx_peer_connection_t, view: View, ask
             let (choice, bound) = match session(list, &scan, pc, ask) {
                 Some(choice) => (choice, true),
                 None => {
-                    let Some(choice) = list.choose(&scan, (ask != Ask::LeastBad).then_some(request)) else { break };
+                    let request = (ask != Ask::LeastBad).then_some(request);
+                    let Some(choice) = list.choose(&scan, request, data.key) else { break };
                     let Some(choice) = choice else { return Selected::Busy };
                     (choice, false)
                 }

@@ -3,6 +3,7 @@
 //! In a short list everybody's standing is read beforehand (`list.rs`). In a long one the balancer asks for those that it looks
 //! at, so that a pick does not cost more the longer the list is. How well a server does is the core's business.
 
+use labor_core::affinity::Asked;
 use labor_core::control::Control;
 use labor_core::{Candidate, Choice, Fit, Request, Shared};
 
@@ -34,15 +35,22 @@ pub fn stand(
 }
 
 impl List {
-    /// Chooses a server for `request`: the best one, or without a request the least bad of those that nginx counts out. `None`
-    /// when the list changed since the scan.
-    pub fn choose(&mut self, scan: &Scan<'_>, request: Option<Request>) -> Option<Option<Choice>> {
+    /// Chooses a server for `request`: that of its `key`, the best one, or without a request the least bad of those that nginx
+    /// counts out. `None` when the list changed since the scan.
+    pub fn choose(&mut self, scan: &Scan<'_>, request: Option<Request>, key: Option<&[u8]>) -> Option<Option<Choice>> {
         let shared = self.shared(scan.view);
         let balancer = &mut self.balancer;
+        // A list without affinity asks no key.
+        let keyed = self.keyed.as_mut().zip(key).map(|(keyed, text)| (keyed.key(text), keyed));
         if !balancer.is_long() {
-            return Some(match request {
-                Some(request) => balancer.pick(shared, &self.candidates, request, scan.now),
-                None => balancer.least_bad(shared, &self.candidates, scan.now),
+            let candidates = &self.candidates;
+            return Some(match (request, keyed) {
+                (Some(request), Some((key, keyed))) => {
+                    let asked = Asked { key, request, candidates, stand: &|_, _| UNFIT };
+                    balancer.pick_keyed(keyed, shared, asked, scan.now)
+                }
+                (Some(request), None) => balancer.pick(shared, candidates, request, scan.now),
+                (None, _) => balancer.least_bad(shared, candidates, scan.now),
             });
         }
         // SAFETY: as for `scan`. The core takes microseconds, allocates nothing and cannot panic.
@@ -55,9 +63,12 @@ impl List {
             (Some(peer), Some(key)) => stand((*peer, *key, slot), rules.of(index), shared, scan, single),
             _ => UNFIT,
         };
-        let choice = match request {
-            Some(request) => balancer.pick_from(shared, &stand, request, scan.now),
-            None => balancer.least_bad_from(shared, &stand, scan.now),
+        let choice = match (request, keyed) {
+            (Some(request), Some((key, keyed))) => {
+                balancer.pick_keyed(keyed, shared, Asked { key, request, candidates: &[], stand: &stand }, scan.now)
+            }
+            (Some(request), None) => balancer.pick_from(shared, &stand, request, scan.now),
+            (None, _) => balancer.least_bad_from(shared, &stand, scan.now),
         };
         if let Some(choice) = &choice
             && let Some(place) = self.candidates.get_mut(choice.index)

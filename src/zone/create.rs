@@ -130,6 +130,7 @@ fn take_over(old: &ngx_shm_zone_t, new: &Map, log: *mut ngx_log_t) {
     let now = crate::worker::now();
     // Before the copy: what is set there from now on might miss it.
     from.header.superseded.store(now, Ordering::Release);
+    super::secret::carry(&from, new, crate::worker::seed);
     let copy_group = |to: &Group, from: &Group| to.carry_from(from);
     let copy_peer = |to: &Peer, from: &Peer| to.carry_from(from);
     slots::carry(from.groups, new.groups, &new.header.group_reach, now, copy_group);

@@ -40,6 +40,8 @@ pub struct Header {
     pub controls: AtomicU64,
     /// What `controls` was when all that was set was last written to the state file.
     pub saved: AtomicU64,
+    /// What keys are hashed with, zeros until somebody asks ([`super::View::secret`]).
+    pub secret: [AtomicU64; 2],
     /// When a reload copied what is here to other memory, µs; 0 while this is the memory in use.
     pub superseded: AtomicU64,
 }

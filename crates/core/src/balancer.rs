@@ -27,12 +27,12 @@ pub struct Balancer {
     weights: Vec<u32>,
     rng: Rng,
     pub(crate) table: Table,
-    learned: Learned,
+    pub(crate) learned: Learned,
     rotation: Rotation,
     pub(crate) scan: Scan,
     pub(crate) account: Account,
     /// What a long list is picked from instead of `table`, `scan` and `rotation`.
-    long: Option<Box<Long>>,
+    pub(crate) long: Option<Box<Long>>,
     scanning: bool,
 }
 
@@ -254,7 +254,7 @@ impl Balancer {
     }
 
     /// Scans all candidates.
-    fn survey(&mut self, shared: Shared<'_>, candidates: &[Candidate], now: Micros, counted_out: bool) {
+    pub(crate) fn survey(&mut self, shared: Shared<'_>, candidates: &[Candidate], now: Micros, counted_out: bool) {
         self.refresh(shared, now);
         let scene = Scene {
             shared,

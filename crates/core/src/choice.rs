@@ -22,14 +22,28 @@ pub enum Reason {
     Only,
     /// Nobody was usable: the least bad one.
     Panic,
+    /// The request's key is at home there.
+    Hash,
+    /// The key's home cannot be had, is at its bound or too slow: the next in the key's order.
+    Overflow,
 }
 
 impl Reason {
     /// How many reasons there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 10;
     /// All reasons, in the order of the counters.
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::Fastest, Self::Tie, Self::Explore, Self::Trial, Self::Sticky, Self::Backup, Self::Only, Self::Panic];
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Fastest,
+        Self::Tie,
+        Self::Explore,
+        Self::Trial,
+        Self::Sticky,
+        Self::Backup,
+        Self::Only,
+        Self::Panic,
+        Self::Hash,
+        Self::Overflow,
+    ];
 
     /// The reason's name as logs and status pages show it.
     pub const fn name(self) -> &'static str {
@@ -42,6 +56,8 @@ impl Reason {
             Self::Backup => "backup",
             Self::Only => "only",
             Self::Panic => "panic",
+            Self::Hash => "hash",
+            Self::Overflow => "overflow",
         }
     }
 }

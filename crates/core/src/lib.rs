@@ -5,6 +5,7 @@
 //! types in [`peer`], [`group`] and [`inflight`] are plain atomics, valid when zeroed, which the caller places there.
 #![forbid(unsafe_code)]
 
+pub mod affinity;
 pub mod attempt;
 pub mod balancer;
 pub mod breaker;

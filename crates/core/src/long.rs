@@ -9,6 +9,7 @@
 mod checks;
 mod course;
 pub(crate) mod curves;
+mod keyed;
 mod probe;
 mod rank;
 mod sums;

@@ -162,6 +162,18 @@ impl Scan {
         run
     }
 
+    /// What member `i` costs with all that a scan leaves out of those that cannot win, and its queue; `None` when it may not
+    /// be had or is counted out.
+    pub(crate) fn cost(scene: Scene<'_>, table: &mut Table, learned: &Learned, i: usize) -> Option<(f32, u32)> {
+        let (member, candidate) = scene.entry(i)?;
+        let peer = scene.shared.peer(member.slot);
+        let q = peer.map_or(candidate.conns, Peer::queue);
+        let fastest = scene.policy == Policy::Fastest;
+        let known = fastest && !table.blank;
+        let mut weigh = Weigh { scene, table, learned, counted_out: false, fastest, known, slowest: None };
+        weigh.weigh((i, q), peer, candidate.fit, f32::INFINITY).score.map(|score| (score, q))
+    }
+
     fn note(&mut self, i: usize, score: f32, q: u32) {
         if let (Some(place), Some(queue)) = (self.scores.get_mut(i), self.queues.get_mut(i)) {
             (*place, *queue) = (score, q);
