@@ -9,8 +9,8 @@ use core::str;
 
 use labor_core::affinity::{Affinity, Secret};
 use nginx_sys::{
-    NGX_LOG_EMERG, NGX_OK, ngx_command_t, ngx_conf_t, ngx_http_compile_complex_value,
-    ngx_http_compile_complex_value_t, ngx_http_complex_value_t, ngx_int_t,
+    NGX_LOG_EMERG, NGX_OK, ngx_command_t, ngx_conf_t, ngx_http_compile_complex_value, ngx_http_compile_complex_value_t,
+    ngx_http_complex_value_t, ngx_int_t,
 };
 use ngx::core::Pool;
 use ngx::ngx_log_error;
@@ -102,7 +102,10 @@ fn compile(cf: *mut ngx_conf_t, text: &[u8]) -> Option<*mut ngx_http_complex_val
 /// Reads the words behind the key. The error is a message in nginx's wording with the value and what would be right.
 fn parse<'a>(key: &[u8], words: impl Iterator<Item = &'a [u8]>) -> Result<(Affinity, Option<Secret>), String> {
     if key.is_empty() || matches!(split(key), (b"bound" | b"vnodes" | b"slack" | b"secret", Some(_))) {
-        return Err(format!("invalid key \"{}\", it must be a text with variables, such as \"$cookie_session\"", Text(key)));
+        return Err(format!(
+            "invalid key \"{}\", it must be a text with variables, such as \"$cookie_session\"",
+            Text(key)
+        ));
     }
     let mut given = Given::default();
     for word in words {

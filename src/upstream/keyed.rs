@@ -4,7 +4,9 @@
 //! identity there is that of its record without what is measured, so that keys stay when `header` becomes `last_byte`.
 
 use labor_core::Member;
-use nginx_sys::{NGX_OK, ngx_http_complex_value, ngx_http_request_t, ngx_http_upstream_srv_conf_t, ngx_int_t, ngx_str_t};
+use nginx_sys::{
+    NGX_OK, ngx_http_complex_value, ngx_http_request_t, ngx_http_upstream_srv_conf_t, ngx_int_t, ngx_str_t,
+};
 
 use super::list::List;
 use crate::ffi;

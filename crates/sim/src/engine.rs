@@ -3,7 +3,7 @@
 use crate::arrivals::Arrivals;
 use crate::policy::{Done, Kind, Policy, Query, Truth};
 use crate::queue::Queue;
-use crate::scenario::{Scenario, Session};
+use crate::scenario::{Keys, Scenario, Session};
 use crate::server::{End, Server, Work};
 use crate::stats::{Recorder, Summary};
 use crate::{MILLI, Nanos, SECOND, stream};
@@ -29,6 +29,7 @@ struct Flight {
     /// Requests at the server when this one was sent.
     rif: u32,
     work: Work,
+    key: Option<u32>,
     /// Where it was before.
     tried: [u32; MOST_TRIED],
     tries: u8,
@@ -42,6 +43,7 @@ struct Draws {
     sizes: Rng,
     places: Rng,
     sessions: Rng,
+    keys: Rng,
 }
 
 struct Run<'a> {
@@ -71,7 +73,7 @@ pub fn run_with(scenario: &Scenario, kind: Kind, seed: u64, recorder: Recorder) 
     let mut run = Run::new(scenario, kind, seed, recorder);
     let draws = |n| Rng::new(stream(seed, n));
     let mut arrivals = Arrivals::new(scenario, draws(1));
-    let mut draws = Draws { sizes: draws(2), places: draws(3), sessions: draws(4) };
+    let mut draws = Draws { sizes: draws(2), places: draws(3), sessions: draws(4), keys: draws(6) };
     let end = (scenario.duration * SECOND) as Nanos;
     while let Some((now, sent_to)) = arrivals.next(scenario).filter(|a| a.0 < end) {
         run.answers(now);
@@ -207,6 +209,9 @@ impl<'a> Run<'a> {
         };
         let (end, tried) = (End::Pass, [u32::MAX; MOST_TRIED]);
         let session = self.scenario.session.and_then(stays);
+        let hot =
+            |k: Keys, rng: &mut Rng| if rng.unit() < k.hot { 0 } else { (rng.unit() * f64::from(k.count)) as u32 };
+        let key = self.scenario.keys.map(|keys| hot(keys, &mut draws.keys));
         let flight = Flight {
             server: 0,
             balancer,
@@ -218,6 +223,7 @@ impl<'a> Run<'a> {
             service: 0,
             rif: 0,
             work,
+            key,
             tried,
             tries: 1,
             session,
@@ -242,6 +248,7 @@ impl<'a> Run<'a> {
             worker: flight.worker as usize,
             safe: flight.safe,
             first,
+            key: flight.key,
             present: if first { &self.present } else { &self.untried },
             tried: &flight.tried[..usize::from(flight.tries) - 1],
             truth: Truth { servers: &self.servers, work: &flight.work, sent_to },
@@ -258,6 +265,9 @@ impl<'a> Run<'a> {
         self.flights[id as usize] = flight;
         self.queue.push(fate.back, if flight.session.is_some() { id | HEADER } else { id });
         self.recorder.picked(server, now);
+        if let Some(key) = flight.key {
+            self.recorder.keyed(key, server, now);
+        }
         true
     }
 }

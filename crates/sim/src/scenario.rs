@@ -47,6 +47,8 @@ pub struct Scenario {
     pub timeout: f64,
     /// Requests that become long sessions.
     pub session: Option<Session>,
+    /// What requests are about, where policies keep that together.
+    pub keys: Option<Keys>,
     /// A server and a time to look at more closely.
     pub watch: Option<Watch>,
     /// The server that is to be found, and from when on: the fastest one from the start when absent.
@@ -56,6 +58,17 @@ pub struct Scenario {
     pub arrivals: Arc<[(Nanos, u32)]>,
     /// The servers.
     pub server: Vec<ServerSpec>,
+}
+
+/// Keys of requests: sessions, or objects of a cache.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keys {
+    /// How many there are, all alike but the first.
+    pub count: u32,
+    /// Share of the requests that the first one has, beside its part among all.
+    #[serde(default)]
+    pub hot: f64,
 }
 
 /// A window of interest.

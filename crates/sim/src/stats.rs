@@ -74,6 +74,8 @@ pub struct Summary {
     pub found: Option<u64>,
     /// How often the policy's opinion of a server changed, a minute; `None` for policies that do not say.
     pub changes: Option<f64>,
+    /// Share of the attempts that went where their key goes most often, the first key left aside; `None` without keys.
+    pub kept: Option<f64>,
     /// The watched window.
     pub watch: Window,
     /// Picks of each server by reason, of the first balancer: (server, reason, count).

@@ -13,6 +13,7 @@ impl Sheet<'_> {
     pub fn table(&self) -> String {
         let mut out = format!("\n{}  ({} seeds): {}\n", self.scenario.name, self.seeds.len(), self.scenario.about);
         let watch = self.scenario.watch.map_or("", |_| "   w.share   w.err%   w.mean");
+        let watch = format!("{watch}{}", self.scenario.keys.map_or("", |_| "  kept %"));
         let few = self.scenario.server.len() <= FEW;
         let shares = if few { "  shares %" } else { "" };
         let _ = writeln!(
@@ -53,6 +54,9 @@ impl Sheet<'_> {
         if self.scenario.watch.is_some() {
             let (share, errors) = (100.0 * of(&|s| s.watch.share()), 100.0 * of(&|s| s.watch.errors()));
             let _ = write!(out, " {share:>9.2} {errors:>8.2} {:>8}", short(of(&|s| s.watch.mean())));
+        }
+        if self.scenario.keys.is_some() {
+            let _ = write!(out, " {:>7.1}", 100.0 * of(&|s| s.kept.unwrap_or(f64::NAN)));
         }
         out
     }

@@ -4,6 +4,7 @@ use super::{Curve, Done, Policy, Query};
 use crate::Nanos;
 use crate::server::End;
 use crate::stream;
+use labor_core::affinity::{Affinity, Asked, Keyed, Secret};
 use labor_core::report::{Explanation, explain, tail};
 use labor_core::sync::Ordering;
 use labor_core::{
@@ -23,6 +24,8 @@ pub struct Labor {
     /// One row of cells per worker.
     cells: Vec<Vec<Cell>>,
     workers: Vec<Balancer>,
+    /// Each worker's view of where keys belong; none when they are not asked for.
+    keyed: Vec<Keyed>,
     /// Member index to server.
     servers: Vec<usize>,
     candidates: Vec<Candidate>,
@@ -51,6 +54,7 @@ impl Labor {
             peers: (0..n).map(|_| Peer::default()).collect(),
             cells: (0..workers).map(|_| (0..n).map(|_| Cell::default()).collect()).collect(),
             workers: (0..workers as u64).map(|w| Balancer::new(params, stream(seed, w))).collect(),
+            keyed: Vec::new(),
             servers: Vec::new(),
             candidates: Vec::new(),
             attempts: Vec::new(),
@@ -67,6 +71,14 @@ impl Labor {
     }
 }
 
+impl Labor {
+    /// The same with requests kept at home by key, by the directive's defaults.
+    pub fn keyed(mut self) -> Self {
+        self.keyed = self.workers.iter().map(|_| Keyed::new(Affinity::default())).collect();
+        self
+    }
+}
+
 impl Policy for Labor {
     fn members(&mut self, present: &[bool]) {
         self.servers = (0..present.len()).filter(|&i| present[i]).collect();
@@ -75,6 +87,10 @@ impl Policy for Labor {
         self.candidates = vec![Candidate { fit: Fit::Usable, conns: 0 }; members.len()];
         for worker in &mut self.workers {
             worker.set_members(&members);
+        }
+        let servers: Vec<_> = self.servers.iter().map(|&i| (i as u64, self.weights[i])).collect();
+        for keyed in &mut self.keyed {
+            keyed.set(Secret::of(b"simulated, not secret"), &servers);
         }
     }
 
@@ -88,9 +104,16 @@ impl Policy for Labor {
             fits.filter(|(i, _)| tried(*i)).for_each(|(_, c)| c.fit = Fit::Unfit);
         }
         let worker = &mut self.workers[query.worker];
-        let choice = worker
-            .pick(shared, &self.candidates, request, now)
-            .or_else(|| worker.least_bad(shared, &self.candidates, now));
+        let (candidates, keyed) = (&self.candidates, self.keyed.get_mut(query.worker));
+        let choice = match keyed.zip(query.key) {
+            Some((keyed, number)) => {
+                let key = keyed.key(&number.to_le_bytes());
+                let stand = &|i: usize, _| candidates[i];
+                worker.pick_keyed(keyed, shared, Asked { key, request, candidates, stand }, now)
+            }
+            None => worker.pick(shared, candidates, request, now),
+        };
+        let choice = choice.or_else(|| worker.least_bad(shared, &self.candidates, now));
         if !query.tried.is_empty() {
             self.candidates.iter_mut().for_each(|c| c.fit = Fit::Usable);
         }

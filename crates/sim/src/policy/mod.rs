@@ -7,6 +7,7 @@ mod envoy;
 mod fair;
 mod informed;
 mod ingress;
+mod ketama;
 mod labor;
 mod least_conn;
 mod least_time;
@@ -33,6 +34,8 @@ pub struct Query<'a> {
     pub safe: bool,
     /// Whether it is the request's first attempt.
     pub first: bool,
+    /// Which session or object it is about, in scenarios with keys.
+    pub key: Option<u32>,
     /// Which servers are in the list and have not had this request yet.
     pub present: &'a [bool],
     /// Servers that have had this request.
@@ -154,6 +157,12 @@ pub enum Kind {
     Labor,
     /// The same asking every server of a list however long it is: what its structure for long lists is measured against.
     LaborScan,
+    /// The same by key: requests stay at home within a bound and a slack.
+    LaborHash,
+    /// Consistent hashing by ketama's continuum: nginx's `hash … consistent`.
+    Ketama,
+    /// Consistent hashing with bounded loads, a quarter above the mean.
+    BoundedHash,
     /// Knows concurrency, mean service and network time and everybody's requests in flight, but not the future.
     Informed,
     /// Shortest delay, clairvoyant.
@@ -204,6 +213,9 @@ impl Kind {
             Self::C3 => "c3*",
             Self::Labor => "labor",
             Self::LaborScan => "labor_scan",
+            Self::LaborHash => "labor_hash",
+            Self::Ketama => "ketama",
+            Self::BoundedHash => "bounded_hash",
             Self::Informed => "informed",
             Self::Oracle => "oracle",
             Self::CentralQueue => "central",
@@ -213,7 +225,8 @@ impl Kind {
 
     /// Whether it is a competitor: it sees what a proxy sees without the servers' help, and is not ours.
     pub const fn is_peer(self) -> bool {
-        !matches!(self, Self::Labor | Self::LaborScan | Self::Prequal | Self::C3) && !self.is_reference()
+        !matches!(self, Self::Labor | Self::LaborScan | Self::LaborHash | Self::Prequal | Self::C3)
+            && !self.is_reference()
     }
 
     /// Whether it knows what nobody can know.
@@ -242,6 +255,9 @@ impl Kind {
             Self::C3 => Box::new(c3::C3::new(n, scenario.balancers, seed)),
             Self::Labor => Box::new(labor::Labor::new(weights, scenario.workers as usize, seed)),
             Self::LaborScan => Box::new(labor::Labor::new(weights, scenario.workers as usize, seed).scanning()),
+            Self::LaborHash => Box::new(labor::Labor::new(weights, scenario.workers as usize, seed).keyed()),
+            Self::Ketama => Box::new(ketama::Ketama::new(weights, None)),
+            Self::BoundedHash => Box::new(ketama::Ketama::new(weights, Some(1.25))),
             Self::Informed => Box::new(informed::Informed),
             Self::Oracle => Box::new(oracle::Oracle),
             Self::CentralQueue => Box::new(oracle::Central),
@@ -281,7 +297,7 @@ pub(crate) mod harness {
         let work = Work { size: 1.0, luck: [0.5, 0.5] };
         let truth = Truth { servers: &[], work: &work, sent_to: 0 };
         let now = now_ms * 1_000_000;
-        let query = Query { id: 0, now, worker: 0, safe: true, first: true, present, tried: &[], truth };
+        let query = Query { id: 0, now, worker: 0, safe: true, first: true, key: None, present, tried: &[], truth };
         policy.pick(&query).expect("a server is present")
     }
 

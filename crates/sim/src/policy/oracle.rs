@@ -65,7 +65,8 @@ mod tests {
         let mut one = |_| {
             let truth = super::super::Truth { servers: &servers, work: &work, sent_to: 0 };
             let present = &[true, true];
-            let query = Query { id: 0, now: 0, worker: 0, safe: true, first: true, present, tried: &[], truth };
+            let query =
+                Query { id: 0, now: 0, worker: 0, safe: true, first: true, key: None, present, tried: &[], truth };
             let server = policy.pick(&query).unwrap();
             servers[server].send(0, &work);
             server

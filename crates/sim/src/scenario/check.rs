@@ -34,6 +34,10 @@ impl Scenario {
             share("session.share", session.share)?;
             positive("session.lasts", session.lasts)?;
         }
+        if let Some(keys) = self.keys {
+            count("keys.count", keys.count, 1_000_000)?;
+            share("keys.hot", keys.hot)?;
+        }
         for (i, server) in self.server.iter().enumerate() {
             server.check().map_err(|e| format!("[[server]] number {}: {e}", i + 1))?;
         }

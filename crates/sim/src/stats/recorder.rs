@@ -52,6 +52,8 @@ pub struct Recorder {
     /// Whether each of the last attempts went where it should, and how many did.
     find: Option<Find>,
     slice: Nanos,
+    /// Attempts by key, then by server; empty without keys.
+    keys: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,7 @@ impl Recorder {
             // When all are the fastest there is nothing to find.
             find: Some(find).filter(|f| f.goal.contains(&false)),
             slice: 0,
+            keys: vec![0; scenario.keys.map_or(0, |keys| keys.count as usize * n)],
         }
     }
 
@@ -106,6 +109,25 @@ impl Recorder {
     /// A request arrived.
     pub fn sent(&mut self) {
         self.summary.sent += 1;
+    }
+
+    /// An attempt for `key` went to `server`.
+    pub fn keyed(&mut self, key: u32, server: usize, now: Nanos) {
+        let place = key as usize * self.summary.counts.len() + server;
+        if now >= self.warm
+            && let Some(count) = self.keys.get_mut(place)
+        {
+            *count += 1;
+        }
+    }
+
+    /// See [`Summary::kept`].
+    fn kept(&self) -> Option<f64> {
+        let cold = self.keys.chunks(self.summary.counts.len().max(1)).skip(1);
+        let [kept, all] = cold.fold([0, 0], |[kept, all], key| {
+            [kept + key.iter().max().copied().unwrap_or(0), all + key.iter().sum::<u32>()]
+        });
+        (all > 0).then(|| f64::from(kept) / f64::from(all))
     }
 
     /// A request came back.
@@ -166,9 +188,11 @@ impl Recorder {
 
     /// Computes the figures.
     pub fn close(mut self, policies: &[Box<dyn Policy>], scenario: &Scenario) -> Summary {
+        let kept = self.kept();
         let all = &mut self.latencies;
         let mean = |values: &[f32]| values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len().max(1) as f64;
         let mut summary = self.summary;
+        summary.kept = kept;
         summary.mean = mean(all);
         summary.p50 = quantile(all, 0.5);
         summary.p99 = quantile(all, 0.99);
