@@ -17,9 +17,10 @@ use core::ptr;
 
 use labor_core::Params;
 use nginx_sys::{
-    NGX_CONF_1MORE, NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_ERROR, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET,
-    NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET, NGX_HTTP_SRV_CONF_OFFSET, NGX_HTTP_UPS_CONF, NGX_OK, ngx_command_t,
-    ngx_conf_t, ngx_int_t, ngx_pagesize, ngx_parse_size, ngx_parse_time, ngx_uint_t,
+    NGX_CONF_1MORE, NGX_CONF_ANY, NGX_CONF_NOARGS, NGX_CONF_TAKE1, NGX_ERROR, NGX_HTTP_LOC_CONF,
+    NGX_HTTP_LOC_CONF_OFFSET, NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET, NGX_HTTP_SRV_CONF_OFFSET,
+    NGX_HTTP_UPS_CONF, NGX_OK, ngx_command_t, ngx_conf_t, ngx_int_t, ngx_pagesize, ngx_parse_size, ngx_parse_time,
+    ngx_uint_t,
 };
 use ngx::core::Pool;
 use ngx::ngx_string;

@@ -11,8 +11,8 @@ use labor_core::Params;
 use labor_core::affinity::{Affinity, Secret};
 use labor_core::params::BreakerParams;
 use nginx_sys::{
-    ngx_http_complex_value_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_request_t, ngx_http_upstream_srv_conf_t, ngx_int_t,
-    ngx_shm_zone_t, ngx_uint_t,
+    ngx_http_complex_value_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_request_t,
+    ngx_http_upstream_srv_conf_t, ngx_int_t, ngx_shm_zone_t, ngx_uint_t,
 };
 
 use crate::upstream::Lists;

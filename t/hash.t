@@ -97,6 +97,21 @@ $t->stop;
 $t->conf(conf(hash => 'labor_hash $arg_k secret=0123456789abcdef bound=2 vnodes=64 slack=off;'))->run;
 is_deeply homes(), $shared, 'the same secret after a restart: the same homes';
 
+# A session of nginx's `sticky` comes before the key, where it has begun by the key; also when its server drains.
+if ($t->has('sticky')) {
+    $t->conf(conf(hash => 'labor_hash $arg_k slack=off; sticky cookie sid;'))->reload;
+    my $first = $t->get("/?k=$keys[0]");
+    my $server = $first->header('X-Server');
+    my ($cookie) = $first->header('Set-Cookie') =~ /^(sid=[^;]+)/;
+    is $first->header('X-Why'), 'hash', 'a new session begins at the home of its key';
+    my ($other) = grep { $t->get("/?k=$_")->header('X-Server') ne $server } @keys;
+    my $go = sub { my $answer = $t->get("/?k=$other", headers => [Cookie => $cookie]); join ' ', map { $answer->header($_) } qw(X-Server X-Why) };
+    is $go->(), "$server sticky", 'and stays there whatever its key becomes';
+    $t->conf(conf(hash => 'labor_hash $arg_k slack=off; sticky cookie sid;', servers => { $server => 'drain' }))->reload;
+    is $go->(), "$server sticky", 'also while that server drains';
+    isnt $t->get("/?k=$keys[0]")->header('X-Server'), $server, 'where its key alone does not lead any more';
+}
+
 # A home that answers much later than the others is left, and gets its keys back when it is well again. Twenty milliseconds: beside
 # that, a busy machine makes no server look three times slower for long.
 $t->set($_ => 'service=const:20ms') for @names;

@@ -1,8 +1,8 @@
 //! One attempt's choice: in which order the lists are asked, and what is done with the winner.
 //!
 //! The order is: the server a session belongs to, that of the request's key, the best primary server, the same for the backup
-//! servers, then the least bad of those that nginx counts out, primary before backup; a server the request has been to comes again only if that said nothing
-//! about it. Primary servers that are led up to their share leave what is beyond it to backups. How well a server stands is the
+//! servers, then the least bad of those that nginx counts out, primary before backup; a server the request has been to comes
+//! again only if that said nothing about it. Primary servers that are led up to their share leave what is beyond it to backups. How well a server stands is the
 //! core's business.
 
 use labor_core::events::{self, Event, Note};

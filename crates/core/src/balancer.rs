@@ -153,7 +153,7 @@ impl Balancer {
     }
 
     /// Begins the ramp of a server that is picked for the first time, once others are known: where all are new, nobody is.
-    fn led(&self, shared: Shared<'_>, choice: Choice, now: Micros) -> Choice {
+    pub(crate) fn led(&self, shared: Shared<'_>, choice: Choice, now: Micros) -> Choice {
         let known = self.long.as_ref().map_or(self.table.caps, |long| long.curves.caps);
         if self.params.slow_start > 0
             && known

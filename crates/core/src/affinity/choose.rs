@@ -13,6 +13,7 @@ use crate::long::Ask;
 use crate::params::Policy;
 use crate::peer::Peer;
 use crate::pick::{Scan, Scene};
+use crate::score::at_cap;
 use crate::sync::Ordering;
 use crate::time::{Micros, SECOND, since};
 use crate::tuning::value;
@@ -100,6 +101,10 @@ impl Balancer {
             keyed.heavy.count(asked.key);
             self.follow(&mut keyed.parts, shared, asked);
         }
+        if asked.request.spare && at_cap(best) {
+            // All that are left are led up to their share: whether the backups take this one is not a matter of its key.
+            return self.pick_without(keyed, shared, asked, now);
+        }
         let mut refused = [usize::MAX; REFUSED];
         for (turn, index) in keyed.ring.order(asked.key).enumerate() {
             if refused.contains(&index) {
@@ -107,12 +112,17 @@ impl Balancer {
             }
             if self.bears(keyed, shared, asked, (index, turn == 0), best, now) {
                 let reason = if turn == 0 { Reason::Hash } else { Reason::Overflow };
-                return self.take(shared, index, reason, now);
+                return self.take(shared, index, reason, now).map(|choice| self.led(shared, choice, now));
             }
             if let Some(place) = refused.iter_mut().find(|place| **place == usize::MAX) {
                 *place = index;
             }
         }
+        self.pick_without(keyed, shared, asked, now)
+    }
+
+    /// Picks for a request whose key's order is of no use.
+    fn pick_without(&mut self, keyed: &Keyed, shared: Shared<'_>, asked: Asked<'_>, now: Micros) -> Option<Choice> {
         // Not the first: so nothing is explored or tried with it.
         let request = Request { first: false, ..asked.request };
         let choice = if self.is_long() {
@@ -143,6 +153,10 @@ impl Balancer {
         let bound = if keyed.heavy.exceeds(asked.key, part * HEAVY) { 1.0 } else { bound };
         let free = if self.is_blank() { 1 } else { free(|q| self.latency(index, q)) };
         if !keyed.parts.admits(index, queue, bound, free) {
+            return false;
+        }
+        // Who is new or is led up to its share gets no more than that.
+        if at_cap(score) && !at_cap(best) {
             return false;
         }
         let slack = keyed.affinity.slack;
@@ -183,7 +197,14 @@ impl Balancer {
         if let Some(long) = &mut self.long {
             return long.cost(ask(shared, asked, members, params, now), i);
         }
-        let scene = Scene { shared, members, candidates: asked.candidates, policy: params.policy, now };
+        let scene = Scene {
+            shared,
+            members,
+            candidates: asked.candidates,
+            policy: params.policy,
+            slow_start: params.slow_start,
+            now,
+        };
         Scan::cost(scene, &mut self.table, &self.learned, i)
     }
 

@@ -10,6 +10,9 @@ const LOOKS: usize = 32;
 /// As many as a server can work on at once, by its curve, and this many at most, bother nobody even when the others have none.
 const FREE: u32 = 8;
 
+/// Sums of fractions are a little above what they should be at times: a bound of twenty is not one of twenty-one.
+const ROUNDING: f64 = 1e-6;
+
 /// What is known of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Standing {
@@ -74,7 +77,7 @@ impl Parts {
     /// Whether server `i` with `queue` in flight may have one more, when it may have `bound` times its part. `free`: how many
     /// it works on at once, at least.
     pub fn admits(&self, i: usize, queue: u32, bound: f64, free: u32) -> bool {
-        let most = (bound * (self.queued.max(0) + 1) as f64 * self.part(i)).ceil();
+        let most = (bound * (self.queued.max(0) + 1) as f64 * self.part(i) - ROUNDING).ceil();
         f64::from(queue) < most.max(f64::from(free))
     }
 }
