@@ -130,8 +130,14 @@ pub struct UpstreamConf {
 
 impl Default for UpstreamConf {
     fn default() -> Self {
-        Self { params: Params::default(), enabled: false, breaker: None, initialised: false, local: ptr::null_mut() }
-        Self { params: Params::default(), hash: None, enabled: false, initialised: false, local: ptr::null_mut() }
+        Self {
+            params: Params::default(),
+            hash: None,
+            enabled: false,
+            breaker: None,
+            initialised: false,
+            local: ptr::null_mut(),
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Affinity: requests with the same key stay on one server for as long as that server can bear them.
 //!
-//! A key's home is found in two steps, key → virtual node → server ([`ring`]), with a hash that only those can compute who know
-//! the secret. A home that is busier than its part of what is in flight ([`parts`]), or far slower than the best, passes requests
+//! A key's home is found in two steps, key → virtual node → server (`ring`), with a hash that only those can compute who know
+//! the secret. A home that is busier than its part of what is in flight (`parts`), or far slower than the best, passes requests
 //! on to the next server in the key's own order, which is as stable as the home; afterwards they come back. A key that brings
-//! more than a server's part alone ([`heavy`]) yields sooner, so that the other keys of its home keep their place. Consistent
+//! more than a server's part alone (`heavy`) yields sooner, so that the other keys of its home keep their place. Consistent
 //! hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2018) by capacity instead of count. The choice itself is
-//! [`choose`]. Not here: where keys come from and where the secret is kept.
+//! `choose`. Not here: where keys come from and where the secret is kept.
 
 mod choose;
 mod heavy;

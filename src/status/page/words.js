@@ -31,6 +31,7 @@ const CALM = new Set(['recovered', 'up', 'faster', 'answering', 'new', 'added', 
 const PICKS = {
   fastest: 'fastest', tie: 'turn among equals', explore: 'to learn', trial: 'trial: well again?', sticky: 'sticky session',
   backup: 'backup', only: 'only one usable', panic: 'nobody usable: least bad',
+  hash: 'home of its key', overflow: 'home of its key passed it on',
 };
 
 const FAILURES = { connect: 'no connection', timeout: 'time-out', reset: 'reset', header: 'bad header', status: 'bad status' };

@@ -202,7 +202,8 @@ impl Balancer {
             members,
             candidates: asked.candidates,
             policy: params.policy,
-            slow_start: params.slow_start,
+            ramp: params.ramp(),
+            breaks: params.breaker.is_some(),
             now,
         };
         Scan::cost(scene, &mut self.table, &self.learned, i)
