@@ -314,8 +314,7 @@ impl Long {
             return None;
         }
         let (policy, peer) = (ask.params.policy, ask.shared.peer(member.slot));
-        let fastest = policy == Policy::Fastest;
-        let q = peer.map_or(candidate.conns, Peer::queue);
+        let (fastest, q) = (policy == Policy::Fastest, peer.map_or(candidate.conns, Peer::queue));
         let broken = ask.params.breaker.is_some() && peer.is_some_and(is_broken);
         let failure = if fastest && !broken { peer.map_or(0.0, Peer::failure_level) } else { 0.0 };
         let out = broken || candidate.fit == Fit::CountedOut;

@@ -193,3 +193,37 @@ fn parts_are_by_the_capacity_that_was_learned() {
     // By count alone each would have as many.
     assert!(queues[0] * 2 < queues[1], "{queues:?}");
 }
+
+/// A breaker that is open passes the keys on, and a half-open one closes by requests of its own keys: nobody else comes.
+#[test]
+fn a_home_that_was_broken_comes_back_by_its_own_keys() {
+    let breaker = Some(labor_core::params::BreakerParams::default());
+    let mut sessions =
+        Sessions::new(World::new(Params { breaker, ..Params::default() }, &[1; 4], 7), Affinity::default());
+    let broken = |sessions: &Sessions| labor_core::breaker::is_broken(&sessions.world.peers[2]);
+    let mut number = 0..;
+    while !broken(&sessions) {
+        let (choice, attempt) = sessions.begin(number.next().unwrap() % 97, GET).unwrap();
+        sessions.world.now += 1000;
+        let failed = choice.index == 2;
+        sessions.world.finish(attempt, if failed { Outcome::Fail(Failure::Status) } else { Outcome::Pass });
+    }
+    let mut trials = 0;
+    while broken(&sessions) {
+        let key = number.next().unwrap() % 97;
+        let choice = sessions.one(key, GET, |_| 1000);
+        sessions.world.now += 10_000;
+        if choice.index == 2 {
+            assert_eq!((sessions.home(key), choice.reason), (2, Reason::Trial));
+            trials += 1;
+        }
+        assert!(sessions.world.now < 60_000_000, "it never comes back");
+    }
+    assert_eq!(trials, 3);
+    // And then its keys do, once it has been led up to its share.
+    sessions.world.now += 10_000_000;
+    for key in 0..97 {
+        let choice = sessions.one(key, GET, |_| 1000);
+        assert!(sessions.home(key) != 2 || choice.index == 2, "{key}: {choice:?}");
+    }
+}

@@ -7,7 +7,8 @@
 use super::parts::{Parts, Standing, free, places};
 use super::{Affinity, Key, Ring, Secret, heavy::Heavy};
 use crate::balancer::{Balancer, Candidate, Choice, Fit, Reason, Request};
-use crate::explore::{Consent, TRIAL_PAUSE};
+use crate::breaker::is_broken;
+use crate::explore::{Consent, TRIAL_PAUSE, claim_trial, trial_due};
 use crate::inflight::Shared;
 use crate::long::Ask;
 use crate::params::Policy;
@@ -101,6 +102,9 @@ impl Balancer {
             keyed.heavy.count(asked.key);
             self.follow(&mut keyed.parts, shared, asked);
         }
+        if let Some(choice) = self.home_trial(keyed, shared, asked, now) {
+            return Some(choice);
+        }
         if asked.request.spare && at_cap(best) {
             // All that are left are led up to their share: whether the backups take this one is not a matter of its key.
             return self.pick_without(keyed, shared, asked, now);
@@ -119,6 +123,36 @@ impl Balancer {
             }
         }
         self.pick_without(keyed, shared, asked, now)
+    }
+
+    /// The key's home, taken out by its breaker or by nginx, tries one of its own requests when a trial is due: in a list that
+    /// only gets requests with keys nobody else would.
+    fn home_trial(&mut self, keyed: &Keyed, shared: Shared<'_>, asked: Asked<'_>, now: Micros) -> Option<Choice> {
+        let index = keyed.home(asked.key)?;
+        let slot = self.members.get(index)?.slot;
+        let (peer, breaker) = (shared.peer(slot)?, self.params.breaker);
+        let broken = breaker.is_some() && is_broken(peer);
+        match self.fit(asked, index, slot) {
+            Fit::CountedOut => {}
+            Fit::Usable if broken => {}
+            _ => return None,
+        }
+        let consent = Consent::of(shared.group, asked.request.first, asked.request.safe, now);
+        if consent == Consent::No {
+            return None;
+        }
+        let seen = trial_due(peer, shared.group, (consent, breaker.as_ref()), now)?;
+        if !claim_trial(peer, shared.group, seen, now) {
+            return None;
+        }
+        self.take(shared, index, Reason::Trial, now)
+    }
+
+    fn fit(&self, asked: Asked<'_>, i: usize, slot: Option<u32>) -> Fit {
+        match &self.long {
+            Some(_) => (asked.stand)(i, slot).fit,
+            None => asked.candidates.get(i).map_or(Fit::Unfit, |candidate| candidate.fit),
+        }
     }
 
     /// Picks for a request whose key's order is of no use.
@@ -211,13 +245,15 @@ impl Balancer {
 
     /// Looks at the next servers' queues and capacities.
     fn follow(&mut self, parts: &mut Parts, shared: Shared<'_>, asked: Asked<'_>) {
+        let breaks = self.params.breaker.is_some();
         parts.follow(&mut |i, mean| {
             let Some(member) = self.members.get(i).copied() else { return Standing::default() };
             let candidate = match &self.long {
                 Some(_) => (asked.stand)(i, member.slot),
                 None => asked.candidates.get(i).copied().unwrap_or(Candidate { fit: Fit::Unfit, conns: 0 }),
             };
-            if candidate.fit != Fit::Usable || member.weight == 0 {
+            let broken = breaks && shared.peer(member.slot).is_some_and(is_broken);
+            if candidate.fit != Fit::Usable || member.weight == 0 || broken {
                 return Standing::default();
             }
             let queue = shared.peer(member.slot).map_or(candidate.conns, Peer::queue);
