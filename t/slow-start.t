@@ -10,7 +10,7 @@ $t->model(map { $_ => 'service=const:5ms' } qw(A B P Q));
 $t->conf(<<'EOC' . Labor::Api::server())->run;
     upstream u { labor slow_start=10m; server %%ADDR_A%%; server %%ADDR_B%%; }
     upstream tiers { labor slow_start=6s; server %%ADDR_P%% max_fails=2 fail_timeout=1s; server %%ADDR_Q%% backup; }
-    upstream off { labor; server %%ADDR_A%%; server %%ADDR_B%%; }
+    upstream off { labor policy=round_robin; server %%ADDR_A%%; server %%ADDR_B%%; }
     server {
         listen %%LISTEN%%;
         location / { proxy_pass http://u; }
