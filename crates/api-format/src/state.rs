@@ -147,7 +147,8 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>, Error> {
     if count.parse() == Ok(entries.len()) { Ok(entries) } else { Err(Error::Count) }
 }
 
-fn checksum(bytes: &[u8]) -> u64 {
+/// What the last line of a file carries: SipHash-1-3 of everything before it.
+pub fn checksum(bytes: &[u8]) -> u64 {
     let mut hash = SipHasher13::new();
     hash.write(bytes);
     hash.finish()
