@@ -108,7 +108,8 @@ sub group_members {
         my ($state, undef, $pgrp) = split ' ', $rest;
         push @members, $pid if $pgrp == $group && $state !~ /[ZX]/;
     }
-    return sort { $a <=> $b } @members;
+    @members = sort { $a <=> $b } @members;
+    return @members;
 }
 
 package Labor::Util::Port;
