@@ -17,6 +17,8 @@ $t->conf(<<"EOC")->run;
     server { listen %%LISTEN%%; location / { proxy_pass http://u; } }
 EOC
 eventually { $t->get('/')->status == 200 } 'the name is resolved';
+# A slow start may have cost a request until then.
+my $resolved = length $t->error_log;
 
 my $changes = 0;
 my $report = $t->load(rate => 200, duration => '10s', meanwhile => sub {
@@ -27,6 +29,6 @@ cmp_ok $changes, '>=', 3, 'the address has changed';
 is_deeply [keys %{ $report->{statuses} }], [200], 'no request was lost' or diag explain $report->{statuses};
 is scalar(grep { $_ } values %{ $report->{errors} }), 0, 'nor broken' or diag explain $report->{errors};
 cmp_ok $report->{servers}{$_}{share}, '>', 0.2, "$_ was used" for qw(A B);
-unlike $t->error_log, qr/no live upstreams/, 'there was always somebody';
+unlike substr($t->error_log, $resolved), qr/no live upstreams/, 'there was always somebody';
 
 $t->done;
