@@ -4,6 +4,7 @@
 
 # The source of the vendored nginx, as cargo has it on this machine.
 vendored_source() {
+    # shellcheck disable=SC2154 # set by the script that sources this
     manifest=$(cd "$root" && cargo metadata --format-version 1 --features vendored 2>/dev/null |
         grep -o '"manifest_path":"[^"]*/nginx-src-[^"]*/Cargo.toml"' | head -n 1 | sed 's/^[^:]*:"//; s/"$//')
     source=$(dirname "$manifest")/nginx
@@ -47,9 +48,9 @@ valgrind_nginx() { instrumented_nginx valgrind '-DNGX_DEBUG_PALLOC=1 -DNGX_VALGR
 # lines_module: t/fire/lines.c for the nginx with sanitizers; prints its path.
 lines_module() {
     tree=$root/build/asan/src module=$root/build/asan/lines.so
+    # shellcheck disable=SC2086 # options
     (
         cd "$tree" &&
-            # shellcheck disable=SC2086 # options
             cc -shared -fPIC -g -O1 $ASAN_CHECKS -Wall -Werror -Wno-unused-parameter -I src/core -I src/event -I src/event/modules \
                 -I src/os/unix -I objs -I src/http -I src/http/modules -I src/http/v2 -o "$module" "$root/t/fire/lines.c" >&2
     ) || fail 't/fire/lines.c does not compile'

@@ -66,7 +66,7 @@ sub line {
     substr($text, rand length $text, 1) = bytes(2) if rand() < 0.05;
     $text =~ s/[\n\0]/ /g;
     my $number = int rand 1e9;
-    my $place = $directive =~ /^labor$|^labor_(?:breaker|check)/ ? 0 : $directive =~ /zone|state/ ? 2 : 1;
+    my $place = $directive =~ /^labor$|^labor_(?:breaker|check|hash)/ ? 0 : $directive =~ /zone|state/ ? 2 : 1;
     $place = int rand 3 if rand() < 0.1;
     return (
         "upstream u$number { labor; $text; server 127.0.0.1:1; } }",

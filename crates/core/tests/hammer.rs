@@ -73,15 +73,15 @@ fn work(zone: &Zone, worker: usize, seed: u64) {
     loop {
         now += random(&mut state) % 2000;
         let stopping = zone.stop.load(Ordering::Acquire) != 0;
-        if !stopping && open.len() < DEPTH && random(&mut state) % 2 == 0 {
-            let request = Request { first: true, safe: true, backup: false };
+        if !stopping && open.len() < DEPTH && random(&mut state).is_multiple_of(2) {
+            let request = Request { first: true, safe: true, backup: false, spare: false };
             let choice = balancer.pick(shared, &candidates, request, now).expect("all are usable");
             open.push(Attempt::begin(shared, &choice, now));
             zone.begun[worker][choice.index].fetch_add(1, Ordering::AcqRel);
         } else if !open.is_empty() {
             let at = random(&mut state) as usize % open.len();
             let mut attempt: Attempt = open.swap_remove(at);
-            if random(&mut state) % 2 == 0 {
+            if random(&mut state).is_multiple_of(2) {
                 attempt.header(shared, &params, 200, false, now);
             }
             let outcome = outcomes[random(&mut state) as usize % outcomes.len()];

@@ -47,6 +47,8 @@ pub fn directive(data: &[u8]) {
         Ok(params) => {
             assert!((100_000..=600_000_000).contains(&params.half_life), "half_life {}", params.half_life);
             assert!((0.0..=0.1).contains(&params.explore), "explore {}", params.explore);
+            let slow_start = params.slow_start;
+            assert!(slow_start == 0 || (1_000_000..=3_600_000_000).contains(&slow_start), "slow_start {slow_start}");
             let outside = |status: u16| !(400..=599).contains(&status) && params.failure.contains(status);
             assert!(params.failure != StatusSet::EMPTY && !(0..=999).any(outside), "failure");
         }

@@ -9,8 +9,11 @@ mod control;
 mod logs;
 mod status;
 
+/// A parser with what must hold of its values.
+pub type Target = fn(&[u8]);
+
 /// Every target by name: the name of its corpus and of what `LABOR_FUZZ` asks for.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Target)] = &[
     ("directive", conf::directive),
     ("body", control::body),
     ("route", control::route),

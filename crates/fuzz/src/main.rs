@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
+static TARGET: LazyLock<labor_fuzz::Target> = LazyLock::new(|| {
     let name = std::env::var("LABOR_FUZZ").unwrap_or_default();
     match labor_fuzz::TARGETS.iter().find(|(known, _)| *known == name) {
         Some((_, target)) => *target,

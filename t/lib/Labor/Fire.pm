@@ -34,6 +34,8 @@ sub shapes {
         $conf->("upstream u { labor policy=round_robin; @server{qw(S1 S2)} } upstream w { labor policy=decay; $server{S1} }", $pass),
         $conf->("upstream u { labor policy=least_conn; $server{S2} server %%ADDR_S3%% backup; server %%ADDR_S4%% down; }", $pass),
         $conf->("upstream u { least_conn; @server{qw(S1 S2)} }", $pass),
+        $conf->("upstream u { labor slow_start=2s; labor_breaker fails=2 open=1s; @server{qw(S1 S2 S3)} }", $pass),
+        $conf->("upstream u { labor; labor_hash \$arg_k\$remote_port; @server{qw(S2 S3)} server %%ADDR_S4%% backup; }", $pass),
         $conf->("labor_state %%DIR%%/state; upstream u { labor explore=off; @server{qw(S1 S2)} }", $pass),
     );
 }
