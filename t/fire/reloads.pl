@@ -57,11 +57,14 @@ my $after = footprint($t);
 is $sum->{error_count} + $sum->{other}, 0, "$reloads reloads over " . @shapes . " shapes: none of $sum->{count} requests failed";
 is scalar signals($t), 0, 'no process died';
 is $after->{files}, $before->{files}, "files open in the master: $before->{files} before, $after->{files} after";
-# Malloc may keep what a larger shape took; a leak of a page a reload is more.
-cmp_ok $after->{master}, '<=', $before->{master} + 1024 + 2 * $reloads,
-    "memory of the master: $before->{master} kB before, $after->{master} kB after";
-cmp_ok $after->{workers}, '<=', $before->{workers} * 1.25 + 2048,
-    "memory of the workers: $before->{workers} kB before, $after->{workers} kB after";
+# Malloc may keep what a larger shape took; a leak of a page a reload is more. Sanitizers hold back what was freed.
+SKIP: {
+    skip 'memory is not what it is under a sanitizer', 2 if $ENV{ASAN_OPTIONS};
+    cmp_ok $after->{master}, '<=', $before->{master} + 1024 + 2 * $reloads,
+        "memory of the master: $before->{master} kB before, $after->{master} kB after";
+    cmp_ok $after->{workers}, '<=', $before->{workers} * 1.25 + 2048,
+        "memory of the workers: $before->{workers} kB before, $after->{workers} kB after";
+}
 eventually { in_flight($t) == 0 } 'nothing is counted in flight';
 
 # 2. Idle: old workers leave at once.
