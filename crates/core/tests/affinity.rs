@@ -1,4 +1,5 @@
 //! Affinity by key: who keeps its home, who yields, and what a key must not do.
+#![cfg(not(loom))]
 
 mod common;
 
