@@ -137,7 +137,7 @@ fn note(
     let seen = State::of(peer);
     if seen.phase != Phase::Closed {
         // Whoever began before it opened is no trial.
-        return if started < seen.since { Verdict::None } else { tried(peer, failed, now) };
+        return if started < seen.since { Verdict::None } else { tried(peer, params, failed, (started, now)) };
     }
     pair::add_mean(&group.failing, f32::from(u8::from(failed)), GROUP_CAP);
     let (attempts, failures) = count(&peer.window, params, failed, now);
@@ -210,10 +210,11 @@ fn count(word: &AtomicU64, params: &BreakerParams, failed: bool, now: Micros) ->
 }
 
 /// A trial, or a request when nobody else was left, has ended.
-fn tried(peer: &Peer, failed: bool, now: Micros) -> Verdict {
+fn tried(peer: &Peer, params: &BreakerParams, failed: bool, (started, now): (Micros, Micros)) -> Verdict {
     if failed {
         let open = |s: State| {
-            (s.phase != Phase::Closed).then_some(State {
+            // What fails while nobody else is left, before trials are due, says nothing new.
+            s.admits_trials(params, started).then_some(State {
                 phase: Phase::Open,
                 trips: (s.trips + 1).min(15),
                 count: 0,

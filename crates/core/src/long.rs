@@ -338,9 +338,9 @@ impl Long {
             weighed.score = with_failure(own, failure, 1.0);
             // As in a scan: (q + 1)/w would always say the heaviest among the idle, and fixed shares know no queue.
             let by_queue = policy == Policy::LeastConn || (fastest && failure == 0.0);
-            weighed.even = policy == Policy::RoundRobin || (by_queue && q == 0);
+            weighed.even = !broken && (policy == Policy::RoundRobin || (by_queue && q == 0));
         }
-        if peer.is_some_and(|peer| self.is_capped(ask, (i, q), peer)) {
+        if broken || peer.is_some_and(|peer| self.is_capped(ask, (i, q), peer)) {
             weighed.score += AT_CAP;
         }
         // What is no number is dearer than anything.

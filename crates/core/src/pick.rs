@@ -294,7 +294,9 @@ impl Weigh<'_, '_> {
             // Before the first success an answer is the unit: who fails at once, and so is always idle, still waits.
             score = with_failure(score, failure, 1.0);
         }
-        if peer.is_some_and(|peer| self.is_capped(q, peer) || (ramp::is_under_way(peer) && self.is_sated(i, peer))) {
+        // Only when nobody is usable is a broken server weighed at all: after those that nginx alone counts out.
+        let late = |peer| self.is_capped(q, peer) || (ramp::is_under_way(peer) && self.is_sated(i, peer));
+        if broken || peer.is_some_and(late) {
             score += AT_CAP;
         }
         Weighed { score: Some(score), latency, lowered }

@@ -8,7 +8,7 @@ use common::{GET, World};
 use labor_core::breaker::{Phase, State, is_broken};
 use labor_core::params::BreakerParams;
 use labor_core::sync::Ordering::Relaxed;
-use labor_core::{Failure, Outcome, Params, Policy, Reason, ramp};
+use labor_core::{Attempt, Choice, Failure, Fit, Outcome, Params, Policy, Reason, Shared, ramp};
 
 const MS: u64 = 1000;
 const SECOND: u64 = 1_000_000;
@@ -25,6 +25,20 @@ fn world(count: usize) -> World {
 
 fn failing(bad: usize) -> impl Fn(usize) -> Outcome {
     move |i| if i == bad { Outcome::Fail(Failure::Status) } else { Outcome::Pass }
+}
+
+/// A request, though nobody may be usable.
+fn anybody(world: &mut World, outcome: Outcome) -> Choice {
+    let shared = Shared { group: &world.group, peers: &world.peers, cells: &world.cells };
+    let choice = world
+        .balancer
+        .pick(shared, &world.candidates, GET, world.now)
+        .or_else(|| world.balancer.least_bad(shared, &world.candidates, world.now))
+        .expect("somebody always is");
+    let attempt = Attempt::begin(shared, &choice, world.now);
+    world.now += 100;
+    world.finish(attempt, outcome);
+    choice
 }
 
 fn phase(world: &World, i: usize) -> Phase {
@@ -149,15 +163,7 @@ fn never_more_than_its_part_of_a_list() {
         world.run(20 * count, MS, |_| 5 * MS);
         let mut open = 0;
         for _ in 0..40 * count.max(10) {
-            let shared = labor_core::Shared { group: &world.group, peers: &world.peers, cells: &world.cells };
-            let choice = world
-                .balancer
-                .pick(shared, &world.candidates, GET, world.now)
-                .or_else(|| world.balancer.least_bad(shared, &world.candidates, world.now))
-                .expect("somebody always is");
-            let attempt = labor_core::Attempt::begin(shared, &choice, world.now);
-            world.now += 100;
-            world.finish(attempt, Outcome::Fail(Failure::Status));
+            anybody(&mut world, Outcome::Fail(Failure::Status));
             open = open.max(world.peers.iter().filter(|p| is_broken(p)).count());
         }
         assert_eq!(open, most, "of {count} with {share}");
@@ -184,6 +190,39 @@ fn a_rate_counts_against_the_group() {
         world.one(GET, |_| 5 * MS, |i| outcome(i, false));
     }
     assert!(is_broken(&world.peers[2]) && world.peers.iter().filter(|p| is_broken(p)).count() == 1);
+}
+
+/// Nobody is usable: who failed once, and is only counted out by nginx, is less bad than a broken server.
+#[test]
+fn a_broken_server_is_the_last_to_be_asked() {
+    for (policy, count) in
+        [(Policy::Fastest, 2), (Policy::LeastConn, 2), (Policy::RoundRobin, 2), (Policy::Fastest, 300)]
+    {
+        let mut world = World::new(params(policy), &vec![1; count], 3);
+        world.run(20 * count, MS, |_| 5 * MS);
+        until_open(&mut world, 1);
+        while world.one(GET, |_| 5 * MS, failing(0)).index != 0 {}
+        world.candidates.iter_mut().for_each(|candidate| candidate.fit = Fit::CountedOut);
+        world.candidates[2..].iter_mut().for_each(|candidate| candidate.fit = Fit::Unfit);
+        for _ in 0..20 {
+            let shared = Shared { group: &world.group, peers: &world.peers, cells: &world.cells };
+            let choice = world.balancer.least_bad(shared, &world.candidates, world.now).unwrap();
+            assert_eq!(choice.index, 0, "{policy:?} of {count}");
+            world.now += MS;
+        }
+    }
+}
+
+/// Requests that fail because nobody is left are no trials: an outage of all is not paid for with the longest open time.
+#[test]
+fn failures_while_nobody_is_usable_are_no_trips() {
+    let breaker = BreakerParams { max_ejected: 1.0, ..BreakerParams::default() };
+    let mut world = World::new(Params { breaker: Some(breaker), ..params(Policy::Fastest) }, &[1; 2], 3);
+    world.run(200, MS, |_| 5 * MS);
+    for _ in 0..1000 {
+        anybody(&mut world, Outcome::Fail(Failure::Status));
+    }
+    assert_eq!(world.peers.iter().map(|peer| State::of(peer).trips).collect::<Vec<_>>(), [1, 1]);
 }
 
 /// Random failures of well servers open nothing: two in a hundred, for a hundred thousand requests.
