@@ -30,8 +30,8 @@ pub struct MainConf {
     pub state_file: Option<PathBuf>,
     /// Blocks with `labor_breaker`, which need `labor` as well.
     pub breakers: Vec<Block>,
-    /// Upstreams with `labor_hash`, and where that stands in the configuration.
-    pub hashes: Vec<(*mut UpstreamConf, String)>,
+    /// The same with `labor_hash`.
+    pub hashes: Vec<Block>,
     /// Locations with `labor_api write=on`.
     pub doors: Vec<Door>,
     /// Locations that this module answers.
@@ -91,6 +91,14 @@ pub struct Block {
     pub conf: *const UpstreamConf,
     /// File and line.
     pub place: String,
+}
+
+impl Block {
+    /// The first that has no `labor`. Call when all blocks are read.
+    pub fn without_labor(blocks: &[Self]) -> Option<&Self> {
+        // SAFETY: settings of blocks live as long as the configuration, as do these.
+        blocks.iter().find(|block| unsafe { block.conf.as_ref() }.is_some_and(|conf| !conf.enabled))
+    }
 }
 
 /// A location through which things may be changed, and where it stands in the configuration.

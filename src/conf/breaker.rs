@@ -9,7 +9,7 @@ use labor_core::time::{Micros, SECOND};
 use nginx_sys::{NGX_LOG_EMERG, ngx_command_t, ngx_conf_t};
 use ngx::ngx_log_error;
 
-use super::parameters::{ParseTime, Text, once, split};
+use super::parameters::{ParseTime, Text, digits, invalid, micros, once, split};
 use super::{CONF_ERROR, CONF_OK, location};
 use crate::ffi;
 use crate::settings::{Block, UpstreamConf};
@@ -46,9 +46,10 @@ pub unsafe extern "C" fn labor_breaker(cf: *mut ngx_conf_t, _: *mut ngx_command_
 
 /// Whether a block has the directive and no `labor`; if so, that is logged. Call when everything is read.
 pub fn is_alone(cf: *mut ngx_conf_t, blocks: &[Block]) -> bool {
-    // SAFETY: settings of blocks live as long as the configuration, which is being read.
-    let (log, alone) = unsafe { ((*cf).log, blocks.iter().find(|block| !(*block.conf).enabled)) };
+    let alone = Block::without_labor(blocks);
     if let Some(block) = alone {
+        // SAFETY: a configuration is being read.
+        let log = unsafe { (*cf).log };
         ngx_log_error!(
             NGX_LOG_EMERG,
             log,
@@ -116,29 +117,20 @@ fn combine(given: &Given) -> Result<BreakerParams, String> {
 }
 
 fn fails(value: &[u8]) -> Result<u32, String> {
-    digits(value).filter(|count| FAILS.contains(count)).ok_or_else(|| {
-        let value = Text(value);
-        format!("invalid value \"{value}\" in parameter \"fails\", it must be a number from 1 to 1000")
-    })
+    digits(value)
+        .filter(|count| FAILS.contains(count))
+        .ok_or_else(|| invalid(value, "fails", "it must be a number from 1 to 1000"))
 }
 
 fn time(name: &str, value: &[u8], parse_time: ParseTime) -> Result<Micros, String> {
-    parse_time(value).and_then(|ms| ms.checked_mul(1000)).filter(|us| TIMES.contains(us)).ok_or_else(|| {
-        let value = Text(value);
-        format!("invalid value \"{value}\" in parameter \"{name}\", it must be a time from \"1s\" to \"1h\"")
-    })
+    micros(value, parse_time)
+        .filter(|us| TIMES.contains(us))
+        .ok_or_else(|| invalid(value, name, "it must be a time from \"1s\" to \"1h\""))
 }
 
 fn share(value: &[u8]) -> Result<f32, String> {
     let percent = value.strip_suffix(b"%").and_then(digits).filter(|percent| (1..=100).contains(percent));
-    percent.map(|percent| percent as f32 / 100.0).ok_or_else(|| {
-        let value = Text(value);
-        format!("invalid value \"{value}\" in parameter \"max_ejected\", it must be from \"1%\" to \"100%\"")
-    })
-}
-
-/// A number in digits only: signs and blanks are numbers to Rust, not to nginx.
-fn digits(value: &[u8]) -> Option<u32> {
-    let plain = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    core::str::from_utf8(value).ok().filter(|_| plain)?.parse().ok()
+    percent
+        .map(|percent| percent as f32 / 100.0)
+        .ok_or_else(|| invalid(value, "max_ejected", "it must be from \"1%\" to \"100%\""))
 }

@@ -5,7 +5,6 @@
 
 use core::ffi::{c_char, c_void};
 use core::mem;
-use core::str;
 
 use labor_core::affinity::{Affinity, Secret};
 use nginx_sys::{
@@ -15,10 +14,10 @@ use nginx_sys::{
 use ngx::core::Pool;
 use ngx::ngx_log_error;
 
-use super::parameters::{Text, invalid, once, split};
-use super::{CONF_ERROR, CONF_OK};
+use super::parameters::{Text, digits, invalid, number, once, split};
+use super::{CONF_ERROR, CONF_OK, location};
 use crate::ffi;
-use crate::settings::{Hash, UpstreamConf};
+use crate::settings::{Block, Hash, UpstreamConf};
 
 /// Largest bound: with a hundred times its part a server has everything in all but the largest lists.
 const BOUND_MAX: f32 = 100.0;
@@ -60,26 +59,21 @@ pub unsafe extern "C" fn labor_hash(cf: *mut ngx_conf_t, _: *mut ngx_command_t, 
             return CONF_ERROR;
         }
     }
-    // SAFETY: a directive is being handled in a file.
-    let place = unsafe {
-        let file = (*cf).conf_file;
-        format!("{}:{}", String::from_utf8_lossy(ffi::bytes((*file).file.name)), (*file).line)
-    };
-    main.hashes.push((conf.cast(), place));
+    main.hashes.push(Block { conf: block, place: location::place(cf) });
     CONF_OK
 }
 
 /// Whether every block with `labor_hash` has `labor`; the first that has not is logged.
-pub fn check(cf: *mut ngx_conf_t, hashes: &[(*mut UpstreamConf, String)]) -> bool {
-    // SAFETY: the blocks' settings live as long as the configuration, which is being read.
-    let lonely = hashes.iter().find(|(conf, _)| unsafe { conf.as_ref() }.is_some_and(|conf| !conf.enabled));
-    if let Some((_, place)) = lonely {
-        // SAFETY: as above.
+pub fn check(cf: *mut ngx_conf_t, blocks: &[Block]) -> bool {
+    let lonely = Block::without_labor(blocks);
+    if let Some(block) = lonely {
+        // SAFETY: a configuration is being read.
         let log = unsafe { (*cf).log };
         ngx_log_error!(
             NGX_LOG_EMERG,
             log,
-            "\"labor_hash\" requires \"labor\" in the same upstream, add it or remove \"labor_hash\" in {place}"
+            "\"labor_hash\" requires \"labor\" in the same upstream, add it or remove \"labor_hash\" in {}",
+            block.place
         );
     }
     lonely.is_none()
@@ -131,12 +125,6 @@ fn parse<'a>(key: &[u8], words: impl Iterator<Item = &'a [u8]>) -> Result<(Affin
     Ok((affinity, given.secret))
 }
 
-/// Digits and one point only: "inf", "1e1" and signs are numbers to Rust, not to nginx.
-fn number(value: &[u8]) -> Option<f32> {
-    let plain = value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
-    str::from_utf8(value).ok().filter(|_| plain)?.parse().ok()
-}
-
 fn bound(value: &[u8]) -> Result<f32, String> {
     number(value)
         .filter(|bound| (1.0..=BOUND_MAX).contains(bound))
@@ -144,11 +132,7 @@ fn bound(value: &[u8]) -> Result<f32, String> {
 }
 
 fn vnodes(value: &[u8]) -> Result<u32, String> {
-    let digits = value.iter().all(u8::is_ascii_digit);
-    str::from_utf8(value)
-        .ok()
-        .filter(|_| digits)
-        .and_then(|digits| digits.parse().ok())
+    digits(value)
         .filter(|vnodes| (1..=VNODES_MAX).contains(vnodes))
         .ok_or_else(|| invalid(value, "vnodes", "it must be a number from \"1\" to \"1024\""))
 }

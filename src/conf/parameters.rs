@@ -130,16 +130,31 @@ fn policy(value: &[u8]) -> Result<Policy, String> {
     })
 }
 
+/// A time, µs.
+pub(super) fn micros(value: &[u8], parse_time: ParseTime) -> Option<Micros> {
+    parse_time(value)?.checked_mul(1000)
+}
+
+/// A number of digits and one point only: "inf", "1e1" and signs are numbers to Rust, not to nginx.
+pub(super) fn number(value: &[u8]) -> Option<f32> {
+    let plain = value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    str::from_utf8(value).ok().filter(|_| plain)?.parse().ok()
+}
+
+/// A number of digits only.
+pub(super) fn digits(value: &[u8]) -> Option<u32> {
+    let plain = value.iter().all(u8::is_ascii_digit);
+    str::from_utf8(value).ok().filter(|_| plain)?.parse().ok()
+}
+
 fn half_life(value: &[u8], parse_time: ParseTime) -> Result<Micros, String> {
-    parse_time(value)
-        .and_then(|ms| ms.checked_mul(1000))
+    micros(value, parse_time)
         .filter(|us| (HALF_LIFE_MIN..=HALF_LIFE_MAX).contains(us))
         .ok_or_else(|| invalid(value, "half_life", "it must be a time from \"100ms\" to \"10m\""))
 }
 
 fn slow_start(value: &[u8], parse_time: ParseTime) -> Result<Micros, String> {
-    parse_time(value)
-        .and_then(|ms| ms.checked_mul(1000))
+    micros(value, parse_time)
         .filter(|us| *us == 0 || SLOW_START.contains(us))
         .ok_or_else(|| invalid(value, "slow_start", "it must be 0 or a time from \"1s\" to \"1h\""))
 }
@@ -150,9 +165,7 @@ fn explore(value: &[u8]) -> Result<f32, String> {
     }
     value
         .strip_suffix(b"%")
-        // Digits and one point only: "inf", "1e1" and signs are numbers to Rust, not to nginx.
-        .filter(|digits| digits.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.'))
-        .and_then(|digits| str::from_utf8(digits).ok()?.parse::<f32>().ok())
+        .and_then(number)
         .filter(|percent| (0.0..=EXPLORE_MAX).contains(percent))
         .map(|percent| percent / 100.0)
         .ok_or_else(|| invalid(value, "explore", "it must be \"off\" or from \"0%\" to \"10%\""))
@@ -161,8 +174,8 @@ fn explore(value: &[u8]) -> Result<f32, String> {
 fn failure(value: &[u8]) -> Result<StatusSet, String> {
     let mut set = StatusSet::EMPTY;
     for item in value.split(|&byte| byte == b',') {
-        let status = (item.len() == 3 && item.iter().all(u8::is_ascii_digit))
-            .then(|| str::from_utf8(item).ok()?.parse::<u16>().ok())
+        let status = (item.len() == 3)
+            .then(|| digits(item).and_then(|status| u16::try_from(status).ok()))
             .flatten()
             .filter(|status| FAILURE_STATUSES.contains(status))
             .ok_or_else(|| {

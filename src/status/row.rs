@@ -71,13 +71,20 @@ impl<'a> Row<'a> {
             control::State::Down => State::Down,
             control::State::Drain => State::Drain,
             control::State::Up if self.server.counted_out => State::Unavail,
-            control::State::Up if self.broken().is_some() => self.broken().unwrap_or(State::Open),
-            control::State::Up if self.is_full() => State::Full,
-            control::State::Up if self.peer.is_some_and(|p| report::is_lowered(p, self.params.policy)) => {
-                State::Lowered
-            }
-            control::State::Up if self.ramp() < 1.0 => State::Ramping,
-            control::State::Up => State::Up,
+            control::State::Up => self.broken().unwrap_or_else(|| self.unbroken()),
+        }
+    }
+
+    /// How it stands as far as a breaker has nothing to say.
+    fn unbroken(&self) -> State {
+        if self.is_full() {
+            State::Full
+        } else if self.peer.is_some_and(|p| report::is_lowered(p, self.params.policy)) {
+            State::Lowered
+        } else if self.ramp() < 1.0 {
+            State::Ramping
+        } else {
+            State::Up
         }
     }
 

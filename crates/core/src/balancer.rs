@@ -256,15 +256,7 @@ impl Balancer {
     /// Scans all candidates.
     pub(crate) fn survey(&mut self, shared: Shared<'_>, candidates: &[Candidate], now: Micros, counted_out: bool) {
         self.refresh(shared, now);
-        let scene = Scene {
-            shared,
-            members: &self.members,
-            candidates,
-            policy: self.params.policy,
-            ramp: self.params.ramp(),
-            breaks: self.params.breaker.is_some(),
-            now,
-        };
+        let scene = Scene::new(shared, (&self.members, candidates), &self.params, now);
         self.scan.run(scene, &mut self.table, &self.learned, counted_out);
     }
 

@@ -7,7 +7,7 @@ use crate::balancer::{Candidate, Fit, Member};
 use crate::breaker::is_broken;
 use crate::evidence::LOWERED;
 use crate::inflight::Shared;
-use crate::params::Policy;
+use crate::params::{Params, Policy};
 use crate::peer::Peer;
 use crate::policy::{self, Learned};
 use crate::ramp;
@@ -41,6 +41,12 @@ pub(crate) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
+    /// What a scan of servers, and how they stand for the request, reads at `now`.
+    pub(crate) fn new(shared: Shared<'a>, of: (&'a [Member], &'a [Candidate]), params: &Params, now: Micros) -> Self {
+        let ((members, candidates), ramp, breaks) = (of, params.ramp(), params.breaker.is_some());
+        Self { shared, members, candidates, policy: params.policy, ramp, breaks, now }
+    }
+
     /// Member and candidate `i`, if it may be given anything at all.
     pub(crate) fn entry(&self, i: usize) -> Option<(&'a Member, &'a Candidate)> {
         let entry = (self.members.get(i)?, self.candidates.get(i)?);
@@ -301,9 +307,7 @@ impl Weigh<'_, '_> {
         }
         Weighed { score: Some(score), latency, lowered }
     }
-}
 
-impl Weigh<'_, '_> {
     /// Whether a server that has hardly answered has enough in flight. Other policies promise shares or fewest in flight from the
     /// first second on.
     fn is_capped(&self, q: u32, peer: &Peer) -> bool {

@@ -37,15 +37,7 @@ impl Balancer {
         if !self.scan.lowered || consent == Consent::No {
             return None;
         }
-        let scene = Scene {
-            shared,
-            members: &self.members,
-            candidates,
-            policy: self.params.policy,
-            ramp: self.params.ramp(),
-            breaks: self.params.breaker.is_some(),
-            now,
-        };
+        let scene = Scene::new(shared, (&self.members, candidates), &self.params, now);
         let mut longest: Option<(usize, Micros)> = None;
         for i in 0..self.members.len() {
             let Some((member, candidate)) = scene.entry(i) else { continue };

@@ -231,15 +231,7 @@ impl Balancer {
         if let Some(long) = &mut self.long {
             return long.cost(ask(shared, asked, members, params, now), i);
         }
-        let scene = Scene {
-            shared,
-            members,
-            candidates: asked.candidates,
-            policy: params.policy,
-            ramp: params.ramp(),
-            breaks: params.breaker.is_some(),
-            now,
-        };
+        let scene = Scene::new(shared, (members, asked.candidates), params, now);
         Scan::cost(scene, &mut self.table, &self.learned, i)
     }
 
