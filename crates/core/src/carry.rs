@@ -82,9 +82,10 @@ impl Group {
             trial_pick,
             savings,
             failing,
+            probe_gap,
             failed_open,
         } = old;
-        copy!(self, evidence, dropped, variance, picks, last_safe, trial_pick, failing, failed_open);
+        copy!(self, evidence, dropped, variance, picks, last_safe, trial_pick, failing, probe_gap, failed_open);
         let Savings { visits, climbs, climb } = savings;
         copy!(self.savings, visits, climbs, climb);
     }

@@ -69,6 +69,8 @@ pub enum Fit {
     Usable,
     /// nginx counts it out for its failures (max_fails, fail_timeout): trials, and when nobody else is left.
     CountedOut,
+    /// Its checks fail: for nobody but when nobody else is left.
+    Unhealthy,
     /// Already tried by this request, down, draining, weight 0 or full.
     Unfit,
 }

@@ -121,6 +121,12 @@ pub(crate) fn book(
     group.evidence.fetch_add(1, Ordering::Release);
 }
 
+/// Mean of ln(seconds) of what it answers at its present queue, where at least `least` samples of it are left.
+pub(crate) fn known(peer: &Peer, params: &Params, least: f32, now: Micros) -> Option<f32> {
+    let (e, m) = pair::read(peer.buckets.get(bucket(peer.queue()))?);
+    (f64::from(e) * pending(peer, params, now) >= f64::from(least)).then_some(m)
+}
+
 /// Whether an answer at `now` may be passed over. Which ones are is left to the clock's lowest digits, which know nothing of how
 /// long an answer took: every k-th, or the first after a pause, would be no fair sample.
 fn is_one_too_many(peer: &Peer, queue: u32, now: Micros) -> bool {

@@ -37,6 +37,8 @@ pub struct Group {
     pub trial_pick: AtomicU64,
     /// Share of the last attempts that failed, where breakers ask: packed (f32 weight, f32 mean).
     pub failing: AtomicU64,
+    /// Mean of ln(answer) − ln(probe) over its servers: packed (f32 weight, f32 mean) ([`crate::check`]).
+    pub probe_gap: AtomicU64,
     /// When a server was last used though nobody was usable, µs; 0 for never.
     pub failed_open: AtomicU64,
     /// What the workers have saved for exploring.
@@ -64,6 +66,7 @@ impl Group {
     pub fn forget(&self) {
         self.variance.store(0, Ordering::Release);
         self.failing.store(0, Ordering::Release);
+        self.probe_gap.store(0, Ordering::Release);
         self.evidence.fetch_add(1, Ordering::AcqRel);
     }
 

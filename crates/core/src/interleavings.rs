@@ -3,13 +3,14 @@
 //! Each test names the mutant that it kills, tried by hand: a change of the code under test that lets it fail.
 
 use crate::breaker;
+use crate::check::Check;
 use crate::control::{Patch, State};
 use crate::evidence;
 use crate::explore;
 use crate::group::Group;
 use crate::inflight::{Cell, reclaim, release_conns, release_q, take};
 use crate::pair;
-use crate::params::{BreakerParams, Params};
+use crate::params::{BreakerParams, CheckParams, Params};
 use crate::peer::Peer;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::SECOND;
@@ -38,6 +39,28 @@ fn a_breaker_opens_once() {
         assert_ne!(mine, worker.join().unwrap());
         let state = breaker::State::of(&peer);
         assert!((state.phase, state.trips) == (breaker::Phase::Open, 1) && breaker::is_broken(&peer));
+    });
+}
+
+/// Two workers never probe a server in the same turn, and a result that comes after somebody has taken over is dropped.
+/// Mutant: a load and a store in place of the exchange in `claim` lets both have it.
+#[test]
+fn a_probe_is_one_workers() {
+    explore_all(3, || {
+        let check = Arc::new(Check::default());
+        let (params, now) = (CheckParams::default(), 100 * SECOND);
+        let claim = move |check: &Check, own| check.claim(own, &params, now, now + 5 * SECOND);
+        let worker = {
+            let check = Arc::clone(&check);
+            thread::spawn(move || claim(&check, 1))
+        };
+        let mine = claim(&check, 0);
+        let theirs = worker.join().unwrap();
+        assert!(mine.is_some() != theirs.is_some(), "{mine:?} {theirs:?}");
+        assert!(mine.or(theirs).is_some_and(|turn| check.holds(turn)));
+        let late = now + 7 * SECOND + SECOND / 2;
+        let next = check.claim(2, &params, late, late + 5 * SECOND);
+        assert!(next.is_some() && !mine.or(theirs).is_some_and(|turn| check.holds(turn)));
     });
 }
 

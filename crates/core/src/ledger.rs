@@ -13,6 +13,7 @@ pub use state::{Standing, State};
 use state::standing;
 
 use crate::attempt::Failure;
+use crate::check::Check;
 use crate::histogram::Histogram;
 use crate::history::History;
 use crate::pair;
@@ -47,6 +48,8 @@ pub struct Ledger {
     unavail: AtomicU64,
     ejections: AtomicU64,
     downtime: AtomicU64,
+    /// Its checks. Here because they are the same server's, over the same life.
+    pub check: Check,
     /// What whoever looks after states and events remembers from one look to the next.
     pub kept: Kept,
     /// How long answers took.
@@ -198,6 +201,7 @@ impl Ledger {
         self.last_failure.store(0, Ordering::Release);
         // Whether it is another server, its keeper finds out: one whose statistics are reset has not come anew.
         self.kept.forget_speed();
+        self.check.clear();
         self.histogram.clear();
         self.history.clear();
     }
@@ -209,6 +213,7 @@ impl Ledger {
         }
         self.last_failure.store(old.last_failure.load(Ordering::Acquire), Ordering::Release);
         self.kept.carry_from(&old.kept);
+        self.check.carry_from(&old.check);
         self.histogram.carry_from(&old.histogram);
         self.history.carry_from(&old.history);
         self.generation.store(generation, Ordering::Release);

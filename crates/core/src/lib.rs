@@ -10,6 +10,7 @@ pub mod attempt;
 pub mod balancer;
 pub mod breaker;
 pub mod carry;
+pub mod check;
 pub mod choice;
 pub mod control;
 pub mod curve;

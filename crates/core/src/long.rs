@@ -317,8 +317,8 @@ impl Long {
         let (fastest, q) = (policy == Policy::Fastest, peer.map_or(candidate.conns, Peer::queue));
         let broken = ask.params.breaker.is_some() && peer.is_some_and(is_broken);
         let failure = if fastest && !broken { peer.map_or(0.0, Peer::failure_level) } else { 0.0 };
-        let out = broken || candidate.fit == Fit::CountedOut;
-        let mut weighed = Weighed { q, failure, out, ..Weighed::default() };
+        let (out, unhealthy) = (broken || candidate.fit != Fit::Usable, candidate.fit == Fit::Unhealthy);
+        let mut weighed = Weighed { q, failure, out, unhealthy, ..Weighed::default() };
         if fastest && !self.curves.blank {
             let estimate = self.curves.estimate(i, q);
             (weighed.base, weighed.latency, weighed.score) = (estimate.base, estimate.latency, estimate.base);

@@ -104,6 +104,29 @@ impl Default for BreakerParams {
     }
 }
 
+/// When servers are probed, and what that makes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckParams {
+    /// Time between two probes of a server, µs.
+    pub interval: Micros,
+    /// By how much probes are put off at random, µs; at most half an interval.
+    pub jitter: Micros,
+    /// How long a probe may take altogether, µs; at most an interval.
+    pub timeout: Micros,
+    /// Failures in a row that make it unhealthy, at least 1.
+    pub fails: u32,
+    /// Successes in a row that make it healthy again, at least 1.
+    pub passes: u32,
+    /// Only servers that have not answered requests for an interval are probed.
+    pub idle: bool,
+}
+
+impl Default for CheckParams {
+    fn default() -> Self {
+        Self { interval: 5 * SECOND, jitter: 0, timeout: 2 * SECOND, fails: 2, passes: 2, idle: false }
+    }
+}
+
 /// Everything the directive sets for one upstream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
@@ -121,6 +144,8 @@ pub struct Params {
     pub slow_start: Micros,
     /// The breakers of its servers; `None` for none.
     pub breaker: Option<BreakerParams>,
+    /// The checks of its servers; `None` for none.
+    pub check: Option<CheckParams>,
 }
 
 impl Params {
@@ -143,6 +168,7 @@ impl Default for Params {
             failure: StatusSet::default(),
             slow_start: 0,
             breaker: None,
+            check: None,
         }
     }
 }

@@ -14,6 +14,8 @@ pub const RECENT: usize = 20;
 pub const RAMPING: u32 = 1;
 /// The breaker is not closed ([`crate::breaker`]).
 pub const BROKEN: u32 = 2;
+/// Checks say that it is not to be used ([`crate::check`]).
+pub const UNHEALTHY: u32 = 4;
 
 /// One server, shared by all workers. Valid when zeroed.
 ///
@@ -45,7 +47,7 @@ pub struct Peer {
     pub samples: AtomicU32,
     /// One in 2^thinning answers is looked at once a bucket has enough evidence.
     pub thinning: AtomicU32,
-    /// [`RAMPING`] and [`BROKEN`], as far as they hold.
+    /// [`RAMPING`], [`BROKEN`] and [`UNHEALTHY`], as far as they hold.
     pub marks: AtomicU32,
     /// Identity ([`crate::key::peer_key`]), 0 when free.
     pub key: AtomicU64,

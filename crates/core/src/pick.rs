@@ -272,7 +272,7 @@ impl Weigh<'_, '_> {
     #[inline(never)]
     fn weigh(&mut self, (i, q): (usize, u32), peer: Option<&Peer>, fit: Fit, best: f32) -> Weighed {
         let broken = self.scene.breaks && peer.is_some_and(is_broken);
-        let out = fit == Fit::CountedOut || broken;
+        let out = fit != Fit::Usable || broken;
         // A breaker says all there is to say of failures.
         let failure = if self.fastest && !broken { peer.map_or(0.0, Peer::failure_level) } else { 0.0 };
         let lowered = out || failure > LOWERED;

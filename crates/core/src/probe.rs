@@ -41,7 +41,7 @@ impl Balancer {
         let mut longest: Option<(usize, Micros)> = None;
         for i in 0..self.members.len() {
             let Some((member, candidate)) = scene.entry(i) else { continue };
-            let Some(peer) = shared.peer(member.slot) else { continue };
+            let Some(peer) = shared.peer(member.slot).filter(|_| candidate.fit != Fit::Unhealthy) else { continue };
             let broken = scene.breaks && is_broken(peer);
             let lowered = candidate.fit == Fit::CountedOut
                 || broken

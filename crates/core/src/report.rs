@@ -36,6 +36,10 @@ pub enum Change {
     HalfOpen = 10,
     /// Its breaker closed.
     Closed = 11,
+    /// Its checks fail.
+    Unhealthy = 12,
+    /// Its checks pass again.
+    Healthy = 13,
 }
 
 impl Change {
@@ -53,6 +57,8 @@ impl Change {
             Self::Opened => "opened",
             Self::HalfOpen => "half_open",
             Self::Closed => "closed",
+            Self::Unhealthy => "unhealthy",
+            Self::Healthy => "healthy",
         }
     }
 
@@ -76,6 +82,8 @@ impl Change {
             9 => Self::Opened,
             10 => Self::HalfOpen,
             11 => Self::Closed,
+            12 => Self::Unhealthy,
+            13 => Self::Healthy,
             _ => return None,
         };
         Some((change, word >> 8))

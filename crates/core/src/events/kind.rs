@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::Seen;
 use crate::attempt::Failure;
+use crate::check::Cause;
 use crate::control::Source;
 
 /// What happened. Codes are stored in shared memory, so new ones come at the end.
@@ -54,6 +55,10 @@ pub enum Event {
     Closed = 20,
     /// Nobody was usable, and the least bad server was used.
     FailOpen = 21,
+    /// Its checks fail. `before`: code of the [`Cause`]; `after`: HTTP status, 0 without one.
+    CheckFailed = 22,
+    /// Its checks pass again.
+    CheckPassed = 23,
 }
 
 /// For [`Event::Lowered`]: what kind of failure is not known.
@@ -61,7 +66,7 @@ pub const NO_KIND: u32 = u32::MAX;
 
 impl Event {
     /// All events.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Lowered,
         Self::Recovered,
         Self::Drained,
@@ -83,6 +88,8 @@ impl Event {
         Self::HalfOpen,
         Self::Closed,
         Self::FailOpen,
+        Self::CheckFailed,
+        Self::CheckPassed,
     ];
 
     /// The event's name as status pages and logs show it.
@@ -109,6 +116,8 @@ impl Event {
             Self::HalfOpen => "half_open",
             Self::Closed => "closed",
             Self::FailOpen => "fail_open",
+            Self::CheckFailed => "check_failed",
+            Self::CheckPassed => "check_passed",
         }
     }
 }
@@ -149,6 +158,11 @@ impl Seen {
             Event::Slower | Event::Faster if before > 0 && after > 0 => {
                 format!("{} → {}", Time(before), Time(after))
             }
+            Event::CheckFailed => match Cause::from_code(before.into()) {
+                Some(Cause::Status) => format!("status {after}"),
+                Some(cause) => cause.name().into(),
+                None => String::new(),
+            },
             Event::Unavail => "max_fails".into(),
             _ => String::new(),
         };

@@ -28,17 +28,23 @@ pub enum State {
     Open = 9,
     /// Its breaker is half open: one trial at a time does.
     HalfOpen = 10,
+    /// Its checks fail: nobody asks it while others are left.
+    Unhealthy = 11,
+    /// It waits for the first result of its checks, and is used.
+    Checking = 12,
 }
 
 impl State {
     /// Every state that a listed server can be in.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Up,
         Self::Full,
         Self::Ramping,
         Self::Lowered,
         Self::HalfOpen,
         Self::Open,
+        Self::Unhealthy,
+        Self::Checking,
         Self::Unavail,
         Self::Drain,
         Self::Down,
@@ -57,6 +63,8 @@ impl State {
             Self::Ramping => "ramping",
             Self::Open => "open",
             Self::HalfOpen => "half_open",
+            Self::Unhealthy => "unhealthy",
+            Self::Checking => "checking",
         }
     }
 
@@ -72,13 +80,15 @@ impl State {
             8 => Self::Ramping,
             9 => Self::Open,
             10 => Self::HalfOpen,
+            11 => Self::Unhealthy,
+            12 => Self::Checking,
             _ => return None,
         })
     }
 
     /// Whether requests are kept away because of how the server does.
     pub(super) const fn is_out(self) -> bool {
-        matches!(self, Self::Lowered | Self::Unavail | Self::Open | Self::HalfOpen)
+        matches!(self, Self::Lowered | Self::Unavail | Self::Open | Self::HalfOpen | Self::Unhealthy)
     }
 }
 

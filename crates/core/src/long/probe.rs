@@ -45,7 +45,7 @@ impl Long {
     /// Notes what member `i`, just weighed, may be good for besides being the best.
     pub(super) fn note(&mut self, ask: Ask<'_>, i: usize, weighed: Option<Weighed>) {
         self.pass(ask.members.len());
-        let Some(weighed) = weighed else { return };
+        let Some(weighed) = weighed.filter(|weighed| !weighed.unhealthy) else { return };
         let Some(peer) = ask.members.get(i).and_then(|member| ask.shared.peer(member.slot)) else { return };
         let tied = |least: f32| !weighed.out && weighed.score <= least + TIE;
         if weighed.lowered() {
@@ -115,7 +115,7 @@ impl Long {
         }
         let (index, seen) = self.finds.trial.take()?;
         let index = index as usize;
-        let still = self.weigh(ask, index)?.lowered();
+        let still = self.weigh(ask, index).is_some_and(|weighed| weighed.lowered() && !weighed.unhealthy);
         let peer = ask.shared.peer(ask.members.get(index)?.slot)?;
         let due = trial_due(peer, ask.shared.group, (ask.consent, ask.params.breaker.as_ref()), ask.now) == Some(seen);
         if !still || !due || !claim_trial(peer, ask.shared.group, seen, ask.now) {

@@ -102,8 +102,10 @@ pub(super) struct Weighed {
     pub(super) q: u32,
     /// Idle, in an order by queue alone: equal to all others that are.
     pub(super) even: bool,
-    /// Counted out by nginx.
+    /// Counted out by nginx, by a breaker or by checks.
     pub(super) out: bool,
+    /// By checks: no trials either.
+    pub(super) unhealthy: bool,
     pub(super) failure: f32,
 }
 
