@@ -5,6 +5,7 @@
 
 mod api;
 mod breaker;
+mod check;
 mod doors;
 mod hash;
 mod location;
@@ -35,7 +36,7 @@ const CONF_OK: *mut c_char = ptr::null_mut();
 /// What it returns when it has said itself what is wrong (nginx's `NGX_CONF_ERROR`).
 const CONF_ERROR: *mut c_char = ptr::without_provenance_mut(usize::MAX);
 
-static mut COMMANDS: [ngx_command_t; 8] = [
+static mut COMMANDS: [ngx_command_t; 9] = [
     ngx_command_t {
         name: ngx_string!("labor"),
         // Any number of words: which of them fit together is checked with better words than nginx's.
@@ -49,6 +50,14 @@ static mut COMMANDS: [ngx_command_t; 8] = [
         name: ngx_string!("labor_breaker"),
         type_: (NGX_HTTP_UPS_CONF | NGX_CONF_ANY) as ngx_uint_t,
         set: Some(breaker::labor_breaker),
+        conf: NGX_HTTP_SRV_CONF_OFFSET,
+        offset: 0,
+        post: ptr::null_mut(),
+    },
+    ngx_command_t {
+        name: ngx_string!("labor_check"),
+        type_: (NGX_HTTP_UPS_CONF | NGX_CONF_ANY) as ngx_uint_t,
+        set: Some(check::labor_check),
         conf: NGX_HTTP_SRV_CONF_OFFSET,
         offset: 0,
         post: ptr::null_mut(),
@@ -152,7 +161,8 @@ pub unsafe extern "C" fn init_main_conf(cf: *mut ngx_conf_t, conf: *mut c_void) 
     // SAFETY: nginx hands over what `create_main_conf` made.
     let Some(main) = (unsafe { conf.cast::<MainConf>().as_mut() }) else { return CONF_ERROR };
     let replaced = main.upstreams.iter().any(|us| method::replaced(cf, *us));
-    if !hash::check(cf, &main.hashes) || replaced || breaker::is_alone(cf, &main.breakers) {
+    if !hash::check(cf, &main.hashes) || replaced || breaker::is_alone(cf, &main.breakers) || check::is_wrong(cf, main)
+    {
         return CONF_ERROR;
     }
     // Without a `labor` there is nothing to remember.
@@ -173,7 +183,10 @@ unsafe extern "C" fn labor(cf: *mut ngx_conf_t, _: *mut ngx_command_t, conf: *mu
     }
     // SAFETY: a directive is being handled.
     match parameters::parse(unsafe { ffi::args(cf) }.skip(1), parse_time) {
-        Ok(params) => conf.params = Params { breaker: conf.breaker.flatten(), ..params },
+        Ok(params) => {
+            let check = conf.check.as_ref().map(|check| check.params);
+            conf.params = Params { breaker: conf.breaker.flatten(), check, ..params };
+        }
         Err(message) => {
             ffi::conf_error(cf, format_args!("{message}"));
             return CONF_ERROR;

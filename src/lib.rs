@@ -15,7 +15,9 @@ mod api;
 mod conf;
 mod ffi;
 mod filter;
+mod health;
 mod outcome;
+mod servers;
 mod settings;
 mod state;
 mod status;
@@ -87,6 +89,7 @@ extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
         state::init_process(cycle);
         upstream::init_process(cycle);
         api::init_process(cycle);
+        health::init_process(cycle);
     }
     status
 }
@@ -102,5 +105,7 @@ fn each_part(now: labor_core::time::Micros, first: bool) {
 }
 
 extern "C" fn exit_process(cycle: *mut ngx_cycle_t) {
+    // Before the worker gives its slot back.
+    health::exit_process();
     worker::exit_process(cycle);
 }

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use labor_core::Params;
 use labor_core::affinity::{Affinity, Secret};
-use labor_core::params::BreakerParams;
+use labor_core::params::{BreakerParams, CheckParams};
+use labor_probe_format::http::Expected;
 use nginx_sys::{
     ngx_http_complex_value_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_http_request_t,
     ngx_http_upstream_srv_conf_t, ngx_int_t, ngx_shm_zone_t, ngx_uint_t,
@@ -32,6 +33,8 @@ pub struct MainConf {
     pub breakers: Vec<Block>,
     /// The same with `labor_hash`.
     pub hashes: Vec<Block>,
+    /// Blocks with `labor_check`, likewise.
+    pub checks: Vec<Block>,
     /// Locations with `labor_api write=on`.
     pub doors: Vec<Door>,
     /// Locations that this module answers.
@@ -48,6 +51,7 @@ impl Default for MainConf {
             state_file: None,
             breakers: Vec::new(),
             hashes: Vec::new(),
+            checks: Vec::new(),
             doors: Vec::new(),
             claims: Vec::new(),
             zone: ptr::null_mut(),
@@ -120,6 +124,38 @@ pub struct Hash {
     pub secret: Option<Secret>,
 }
 
+/// What a check asks a server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An HTTP request.
+    Http,
+    /// Whether it takes a connection.
+    Tcp,
+    /// A call of the gRPC health protocol.
+    Grpc,
+}
+
+/// What `labor_check` says.
+pub struct Check {
+    /// The numbers.
+    pub params: CheckParams,
+    /// What is asked.
+    pub kind: Kind,
+    /// Over TLS.
+    pub tls: bool,
+    /// Another port than the server's.
+    pub port: Option<u16>,
+    /// Another host than the server's name.
+    pub host: Option<Vec<u8>>,
+    /// Method and URI of an HTTP request.
+    pub method: Vec<u8>,
+    pub uri: Vec<u8>,
+    /// What its answer is held against.
+    pub expected: Expected,
+    /// The gRPC service that is asked for; empty for the server as a whole.
+    pub service: Vec<u8>,
+}
+
 /// Settings of one `upstream {}` (nginx also makes one for `http {}` and each `server {}`, where it stays unused).
 pub struct UpstreamConf {
     /// What the directive says.
@@ -130,6 +166,8 @@ pub struct UpstreamConf {
     pub enabled: bool,
     /// What `labor_breaker` says, if the block has it: `Some(None)` for off.
     pub breaker: Option<Option<BreakerParams>>,
+    /// What `labor_check` says, where the block has it.
+    pub check: Option<Check>,
     /// Whether nginx has called our `init_upstream`: if not, another method took its place.
     pub initialised: bool,
     /// This worker's state of the lists, null until first used; opaque to all but the request path.
@@ -143,6 +181,7 @@ impl Default for UpstreamConf {
             hash: None,
             enabled: false,
             breaker: None,
+            check: None,
             initialised: false,
             local: ptr::null_mut(),
         }

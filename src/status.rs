@@ -17,7 +17,6 @@ mod past;
 mod query;
 mod row;
 mod send;
-mod servers;
 mod text;
 
 use std::io::{self, Write};
@@ -37,7 +36,6 @@ pub use own::Setting;
 pub use query::Query;
 pub use row::Row;
 pub use send::{Chain, header, send};
-pub use servers::Servers;
 pub use text::{Clock, Figures, text};
 
 /// What `labor_status` sets as the handler of its location, by the word behind it.

@@ -6,22 +6,24 @@
 
 mod audit;
 mod process;
+mod timer;
 
-use core::cell::{Cell, UnsafeCell};
-use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use std::sync::OnceLock;
 
 use labor_core::inflight;
 use labor_core::time::Micros;
 use nginx_sys::{
-    NGX_LOG_WARN, NGX_OK, NGX_PROCESS_SINGLE, NGX_PROCESS_WORKER, ngx_add_timer, ngx_connection_t, ngx_cycle_t,
-    ngx_del_timer, ngx_event_t, ngx_exiting, ngx_int_t, ngx_msec_t, ngx_process, ngx_quit, ngx_terminate, ngx_uint_t,
+    NGX_LOG_WARN, NGX_OK, NGX_PROCESS_SINGLE, NGX_PROCESS_WORKER, ngx_cycle_t, ngx_event_t, ngx_exiting, ngx_int_t,
+    ngx_msec_t, ngx_process, ngx_quit, ngx_terminate, ngx_uint_t,
 };
 use ngx::ngx_log_error;
 
 use crate::zone::{self, Map, View};
+
+pub use timer::Timer;
 
 /// How often a worker looks after the shared memory, ms. A dead worker's requests are counted for no longer than this.
 const TICK: ngx_msec_t = 1000;
@@ -111,7 +113,8 @@ fn start(cycle: *mut ngx_cycle_t) {
             );
         }
         reclaim(view.map());
-        TIMER.arm(cycle);
+        TIMER.arm(cycle, tick);
+        TIMER.after(pause());
     }
 }
 
@@ -206,6 +209,14 @@ pub fn is_leaving() -> bool {
     unsafe { ngx_exiting != 0 || ngx_quit != 0 || ngx_terminate != 0 }
 }
 
+/// Time to the next part, ms.
+fn pause() -> ngx_msec_t {
+    let parts = zone::view().map_or(1, |view| parts(view.map().peers.len()));
+    TICK / parts.max(1) as ngx_msec_t
+}
+
+static TIMER: Timer = Timer::new();
+
 /// Once a second, or in a large zone for each part once a second.
 unsafe extern "C" fn tick(_event: *mut ngx_event_t) {
     let leaving = is_leaving();
@@ -222,61 +233,6 @@ unsafe extern "C" fn tick(_event: *mut ngx_event_t) {
         }
     }
     if !leaving {
-        TIMER.again();
-    }
-}
-
-/// nginx's timer event. In a static because nginx keeps its address while it is armed.
-struct Timer {
-    event: UnsafeCell<MaybeUninit<ngx_event_t>>,
-    /// What `event.data` points to: nginx's debug log reads a descriptor from there.
-    connection: UnsafeCell<MaybeUninit<ngx_connection_t>>,
-    armed: AtomicBool,
-}
-
-// SAFETY: only nginx's event loop touches it, which is one thread of each process.
-unsafe impl Sync for Timer {}
-
-static TIMER: Timer = Timer {
-    event: UnsafeCell::new(MaybeUninit::zeroed()),
-    connection: UnsafeCell::new(MaybeUninit::zeroed()),
-    armed: AtomicBool::new(false),
-};
-
-impl Timer {
-    /// Starts ticking with the log of `cycle`.
-    fn arm(&self, cycle: *mut ngx_cycle_t) {
-        let (event, connection) =
-            (self.event.get().cast::<ngx_event_t>(), self.connection.get().cast::<ngx_connection_t>());
-        // SAFETY: zeroed nginx structures are valid; nobody else has them; the event is not armed here.
-        unsafe {
-            (*connection).fd = -1;
-            (*event).data = connection.cast();
-            (*event).handler = Some(tick);
-            (*event).log = (*cycle).log;
-            // An old worker must leave as soon as its requests have: this timer does not hold it.
-            (*event).set_cancelable(1);
-        }
-        self.armed.store(true, Ordering::Relaxed);
-        self.again();
-    }
-
-    fn again(&self) {
-        let parts = zone::view().map_or(1, |view| parts(view.map().peers.len()));
-        let pause = TICK / parts.max(1) as ngx_msec_t;
-        // SAFETY: `arm` has filled the event in; the event module is initialised before http modules' init_process.
-        unsafe { ngx_add_timer(self.event.get().cast(), pause) };
-    }
-
-    fn disarm(&self) {
-        if self.armed.swap(false, Ordering::Relaxed) {
-            let event = self.event.get().cast::<ngx_event_t>();
-            // SAFETY: armed before, so initialised; deleted only while it is in the tree.
-            unsafe {
-                if (*event).timer_set() != 0 {
-                    ngx_del_timer(event);
-                }
-            }
-        }
+        TIMER.after(pause());
     }
 }

@@ -21,8 +21,8 @@ use ngx::ngx_log_error;
 use super::answer::{self, Refusal};
 use super::change::{Step, conclude};
 use super::request::Request;
+use crate::servers::Servers;
 use crate::state::{self, Saved};
-use crate::status::Servers;
 use crate::zone::{self, View};
 use crate::{ffi, worker};
 

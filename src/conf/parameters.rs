@@ -99,6 +99,7 @@ fn combine(given: Given<'_>) -> Result<Params, String> {
         failure: given.failure.unwrap_or(default.failure),
         slow_start: given.slow_start.unwrap_or(default.slow_start),
         breaker: default.breaker,
+        check: default.check,
     })
 }
 

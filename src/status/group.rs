@@ -16,9 +16,9 @@ use super::own::{Counts, reasons};
 use super::past::{Events, History};
 use super::query::Query;
 use super::row::Row;
-use super::servers::{Server, Servers};
 use super::text::{Clock, text};
 use crate::ffi;
+use crate::servers::{Server, Servers};
 use crate::zone::{self, View};
 
 /// What is to be known of how servers stand.

@@ -135,8 +135,9 @@ impl Look<'_> {
                     self.note(ring, &plain(Event::Added));
                 }
                 // Within the second between its beginning and this look.
-                if let Some(event @ (Event::Unavail | Event::Lowered | Event::Silent | Event::Opened)) =
-                    transition(State::Up, state, row)
+                if let Some(
+                    event @ (Event::Unavail | Event::Lowered | Event::Silent | Event::Opened | Event::CheckFailed),
+                ) = transition(State::Up, state, row)
                 {
                     self.note(ring, &reasoned(plain(event), row, ledger));
                 }
@@ -157,7 +158,9 @@ impl Look<'_> {
                 }
                 // Breakers take their time themselves.
                 let breaker = matches!(event, Some(Event::Opened | Event::HalfOpen | Event::Closed));
-                if asked || breaker || since(at, now) >= CALM {
+                // So do checks.
+                let check = matches!(event, Some(Event::CheckFailed | Event::CheckPassed));
+                if asked || breaker || check || since(at, now) >= CALM {
                     let Some(event) = event else { return kept.set_told(state, at) };
                     if !asked {
                         self.note(ring, &reasoned(plain(event), row, ledger));
@@ -220,13 +223,15 @@ fn transition(from: State, to: State, row: &Row<'_>) -> Option<Event> {
         (_, State::Drain) => Some(Event::Drained),
         (_, State::Down) => Some(Event::Down),
         (State::Drain | State::Down, _) => Some(Event::Up),
+        (_, State::Unhealthy) => Some(Event::CheckFailed),
+        (State::Unhealthy, _) => Some(Event::CheckPassed),
         (_, State::Unavail) => Some(Event::Unavail),
         (State::Open, State::HalfOpen) => Some(Event::HalfOpen),
         (_, State::Open | State::HalfOpen) => Some(Event::Opened),
         (State::Open | State::HalfOpen, _) => Some(Event::Closed),
         (_, State::Lowered) if row.peer.is_some_and(report::is_failing) => Some(Event::Lowered),
         (_, State::Lowered) => Some(Event::Silent),
-        (State::Lowered | State::Unavail, State::Up | State::Full) => Some(Event::Recovered),
+        (State::Lowered | State::Unavail, State::Up | State::Full | State::Checking) => Some(Event::Recovered),
         (_, State::Ramping) => Some(Event::Ramping),
         _ => None,
     }
@@ -234,6 +239,10 @@ fn transition(from: State, to: State, row: &Row<'_>) -> Option<Event> {
 
 /// With the kind of failure and its level.
 fn reasoned<'a>(note: Note<'a>, row: &Row<'_>, ledger: &Ledger) -> Note<'a> {
+    if note.event == Event::CheckFailed {
+        let before = ledger.check.last().map_or(0, |(cause, _)| cause as u32);
+        return Note { before, after: ledger.check.answer().0, ..note };
+    }
     if note.event != Event::Lowered {
         return note;
     }

@@ -109,14 +109,26 @@ const METRICS: &[(&str, &str, &str, Samples)] = &[
         "Part of its even share that the server may take while slow_start leads it up to it; 1 otherwise.",
         |s, out| out.plain(Value::Ratio(f64::from(s.row.ramp()))),
     ),
+    ("labor_server_health_checks_total", "counter", "Probes by result; absent without labor_check.", |s, out| {
+        if let Some(check) = s.row.check() {
+            let (probes, failures, _) = check.counts();
+            out.with("result", "pass", Value::Count(probes.saturating_sub(failures)));
+            out.with("result", "fail", Value::Count(failures));
+        }
+    }),
     (
-        "labor_server_ejections_total",
+        "labor_server_unhealthy_total",
         "counter",
-        "How often the server was lowered or taken out by max_fails.",
+        "How often checks found the server unhealthy; absent without labor_check.",
         |s, out| {
-            out.plain(Value::Count(s.row.ledger.map_or(0, Ledger::ejections)));
+            if let Some(check) = s.row.check() {
+                out.plain(Value::Count(check.counts().2));
+            }
         },
     ),
+    ("labor_server_ejections_total", "counter", "How often the server was lowered or taken out.", |s, out| {
+        out.plain(Value::Count(s.row.ledger.map_or(0, Ledger::ejections)));
+    }),
     (
         "labor_server_downtime_seconds_total",
         "counter",

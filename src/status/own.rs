@@ -3,6 +3,7 @@
 //! Named as in the answer; times in µs. Plain data: what is shown is decided here, what is known of a server is `row.rs`.
 
 use labor_core::breaker::{self, Phase};
+use labor_core::check::Check;
 use labor_core::control::{Control, Settings};
 use labor_core::histogram::BOUNDS;
 use labor_core::ledger::{Ledger, State};
@@ -36,6 +37,8 @@ pub struct Own {
     factors: Factors,
     /// Null without `labor_breaker`.
     breaker: Option<Breaker>,
+    /// Null without `labor_check`.
+    pub check: Option<Checked>,
     /// The part of its even share that it may take, while it is led up to it; 1 otherwise.
     pub ramp: f32,
     pub share: f64,
@@ -77,6 +80,7 @@ impl Own {
             score: e.and_then(|e| e.score),
             factors: Factors::from(e.map(|e| e.factors).unwrap_or_default()),
             breaker: row.breaker().map(|(state, params)| Breaker::new(state, params, now)),
+            check: row.check().map(|check| Checked::new(check, now)),
             ramp: row.ramp(),
             share: row.share,
             requests_per_second: rounded(row.rate),
@@ -139,6 +143,35 @@ impl Breaker {
         };
         let name = if state.phase == Phase::Open && left.is_none() { "half_open" } else { name };
         Self { state: name, trips: state.trips, trials_in: left.map(|left| rounded(seconds(left))) }
+    }
+}
+
+/// What checks say.
+#[derive(serde::Serialize)]
+pub struct Checked {
+    pub state: &'static str,
+    /// How the last probe ended; null before the first.
+    pub last: Option<&'static str>,
+    /// HTTP status of its answer; null without one.
+    status: Option<u32>,
+    seconds_ago: Option<f64>,
+    /// How long the last good probe took; null before the first.
+    time_us: Option<u32>,
+    /// How often a probe's time stood in for an answer's, because no requests came.
+    refreshed: u64,
+}
+
+impl Checked {
+    fn new(check: &Check, now: Micros) -> Self {
+        let (last, (status, took)) = (check.last(), check.answer());
+        Self {
+            state: check.health().name(),
+            last: last.map(|(cause, _)| cause.name()),
+            status: Some(status).filter(|status| *status > 0),
+            seconds_ago: last.map(|(_, at)| rounded(seconds(since(at, now)))),
+            time_us: Some(took).filter(|took| *took > 0),
+            refreshed: check.refreshed(),
+        }
     }
 }
 

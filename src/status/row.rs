@@ -4,6 +4,7 @@
 //! here: which servers there are (`group.rs`, `servers.rs`).
 
 use labor_core::breaker;
+use labor_core::check::{self, Cause, Check, Health};
 use labor_core::control::{self, Control, Settings};
 use labor_core::ledger::{Ledger, State};
 use labor_core::params::BreakerParams;
@@ -15,9 +16,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::own::Own;
 use super::query::Query;
-use super::servers::{Server, Servers};
 use super::text::{Clock, text};
 use crate::ffi;
+use crate::servers::{Server, Servers};
 
 /// One server and all that is known of it.
 #[derive(Clone, Copy)]
@@ -64,12 +65,14 @@ impl<'a> Row<'a> {
         self.servers.address(self.server)
     }
 
-    /// How it stands: the first that holds of down, drain, unavail, open, half_open, full, lowered, ramping, up.
+    /// How it stands: the first that holds of down, drain, unhealthy, unavail, open, half_open, full, lowered, ramping, checking,
+    /// up.
     pub fn state(&self) -> State {
         let settings = self.settings();
         match settings.state {
             control::State::Down => State::Down,
             control::State::Drain => State::Drain,
+            control::State::Up if self.is_unhealthy() => State::Unhealthy,
             control::State::Up if self.server.counted_out => State::Unavail,
             control::State::Up => self.broken().unwrap_or_else(|| self.unbroken()),
         }
@@ -83,9 +86,20 @@ impl<'a> Row<'a> {
             State::Lowered
         } else if self.ramp() < 1.0 {
             State::Ramping
+        } else if self.check().is_some_and(|check| check.health() == Health::Unknown) {
+            State::Checking
         } else {
             State::Up
         }
+    }
+
+    /// Its checks, if it has any.
+    pub fn check(&self) -> Option<&'a Check> {
+        self.params.check.and(self.ledger).map(|ledger| &ledger.check)
+    }
+
+    fn is_unhealthy(&self) -> bool {
+        self.params.check.is_some() && self.peer.is_some_and(check::is_unhealthy)
     }
 
     /// Its breaker, if it has one.
@@ -201,6 +215,7 @@ impl Serialize for Shown<'_> {
         let out = ledger.and_then(Ledger::standing).filter(|s| s.state == State::Unavail);
         fields.maybe("downstart", out.and_then(|standing| clock.date(standing.at)))?;
         fields.maybe("selected", clock.date(row.counter(|p| &p.last_pick)))?;
+        fields.maybe("health_checks", row.check().map(HealthChecks::of))?;
         fields.put("labor", &Own::new(row, state, settings, self.detail))?;
         fields.map.end()
     }
@@ -219,6 +234,24 @@ fn plus_word(state: State) -> &'static str {
 /// Whole milliseconds, as Plus has them.
 fn millis(seconds: f32) -> u64 {
     (f64::from(seconds) * 1e3).round() as u64
+}
+
+/// Checks as Plus has them.
+#[derive(serde::Serialize)]
+struct HealthChecks {
+    checks: u64,
+    fails: u64,
+    unhealthy: u64,
+    /// Absent before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_passed: Option<bool>,
+}
+
+impl HealthChecks {
+    fn of(check: &Check) -> Self {
+        let (checks, fails, unhealthy) = check.counts();
+        Self { checks, fails, unhealthy, last_passed: check.last().map(|(cause, _)| cause == Cause::Passed) }
+    }
 }
 
 /// Answers by class of their status.

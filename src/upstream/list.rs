@@ -164,11 +164,12 @@ impl List {
             // Whom the balancer wants to know about is looked at when it chooses.
             return;
         }
-        let (single, shared) = (list.single(), scan.view.shared(self.group));
+        let checked = self.balancer.params().check.is_some();
+        let (how, shared) = ((list.single(), checked), scan.view.shared(self.group));
         let servers = self.peers.iter().zip(&self.keys);
         let places = self.candidates.iter_mut().zip(self.balancer.members());
         for (index, ((peer, key), (candidate, member))) in servers.zip(places).enumerate() {
-            *candidate = stand((*peer, *key, member.slot), self.rules.of(index), shared, scan, single);
+            *candidate = stand((*peer, *key, member.slot), self.rules.of(index), shared, scan, how);
         }
     }
 
@@ -282,18 +283,20 @@ impl List {
         let usable = !closed(peer, &control, true)
             && !full(peer, &control, self.shared(scan.view), slot)
             && (single || !peer.counted_out(scan.time))
-            && !self.is_broken(scan, slot)
+            && !self.is_out(scan, slot)
             && !scan.tried.contains(key);
         // In a long list this may be from another request.
         self.candidates.get_mut(index).filter(|_| usable)?.fit = Fit::Usable;
         Some(index)
     }
 
-    /// Whether a breaker keeps requests away from the server of this record.
+    /// Whether a breaker or checks keep requests away from the server of this record.
     #[cfg(ngx_ge_1_29_6)]
-    fn is_broken(&self, scan: &Scan<'_>, slot: Option<u32>) -> bool {
-        let peer = slot.and_then(|slot| scan.view.record(slot));
-        self.balancer.params().breaker.is_some() && peer.is_some_and(labor_core::breaker::is_broken)
+    fn is_out(&self, scan: &Scan<'_>, slot: Option<u32>) -> bool {
+        let (peer, params) = (slot.and_then(|slot| scan.view.record(slot)), self.balancer.params());
+        let holds = |rule: bool, of: fn(&labor_core::Peer) -> bool| rule && peer.is_some_and(of);
+        holds(params.breaker.is_some(), labor_core::breaker::is_broken)
+            || holds(params.check.is_some(), labor_core::check::is_unhealthy)
     }
 
     /// Takes the chosen server if it still may be taken; one that may not is unfit from then on. For its own
@@ -327,7 +330,7 @@ impl List {
             candidate.fit = Fit::Unfit;
             return Taken::Full;
         }
-        locked.take(scan.time, candidate.fit == Fit::CountedOut);
+        locked.take(scan.time, candidate.fit != Fit::Usable);
         Taken::Yes(*peer, *key, attempt)
     }
 }

@@ -4,6 +4,7 @@
 //! at, so that a pick does not cost more the longer the list is. How well a server does is the core's business.
 
 use labor_core::affinity::Asked;
+use labor_core::check;
 use labor_core::control::Control;
 use labor_core::{Candidate, Choice, Fit, Request, Shared};
 
@@ -14,14 +15,15 @@ use crate::ffi::{RrPeer, RrPeers};
 /// A server that may not be given the request.
 pub const UNFIT: Candidate = Candidate { fit: Fit::Unfit, conns: 0 };
 
-/// How a server of this key and record, with what is set for it, stands for the request; `single` when nginx has no other.
+/// How a server of this key and record, with what is set for it, stands for the request; `single` when nginx has no other,
+/// `checked` when it is probed.
 #[inline]
 pub fn stand(
     (peer, key, slot): (RrPeer, u64, Option<u32>),
     control: &Control,
     shared: Shared<'_>,
     scan: &Scan<'_>,
-    single: bool,
+    (single, checked): (bool, bool),
 ) -> Candidate {
     let unfit = closed(peer, control, false)
         || full(peer, control, shared, slot)
@@ -29,7 +31,13 @@ pub fn stand(
     if unfit {
         return UNFIT;
     }
-    let fit = if !single && peer.counted_out(scan.time) { Fit::CountedOut } else { Fit::Usable };
+    let fit = if checked && shared.peer(slot).is_some_and(check::is_unhealthy) {
+        Fit::Unhealthy
+    } else if !single && peer.counted_out(scan.time) {
+        Fit::CountedOut
+    } else {
+        Fit::Usable
+    };
     let conns = if slot.is_none() { u32::try_from(peer.conns()).unwrap_or(u32::MAX) } else { 0 };
     Candidate { fit, conns }
 }
@@ -58,9 +66,10 @@ impl List {
         if self.read != Some((scan.list, list.config())) {
             return None;
         }
-        let (peers, keys, rules, single) = (&self.peers, &self.keys, &self.rules, list.single());
+        let checked = balancer.params().check.is_some();
+        let (peers, keys, rules, how) = (&self.peers, &self.keys, &self.rules, (list.single(), checked));
         let stand = |index: usize, slot: Option<u32>| match (peers.get(index), keys.get(index)) {
-            (Some(peer), Some(key)) => stand((*peer, *key, slot), rules.of(index), shared, scan, single),
+            (Some(peer), Some(key)) => stand((*peer, *key, slot), rules.of(index), shared, scan, how),
             _ => UNFIT,
         };
         let choice = match (request, keyed) {

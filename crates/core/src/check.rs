@@ -4,26 +4,20 @@
 //! ones during a reload, one probe is sent each interval; a worker that dies or hangs loses its turns to whoever comes by half
 //! an interval later. Not here: sending probes and reading answers.
 
-use crate::evidence::{self, Sample};
+mod gap;
+
 use crate::explore;
 use crate::group::Group;
-use crate::pair;
 use crate::params::{CheckParams, Params};
 use crate::peer::{Peer, UNHEALTHY};
 use crate::ramp;
 use crate::report::{self, Change};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::time::{Micros, seconds, since};
+use crate::time::{Micros, since};
 
 /// Bits of a turn that say whose it is: as many worker slots as the shared memory may have, and one value for nobody.
 const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
-/// The gap between probes and answers looks back over so many probes: it is about the application, which changes with releases.
-const GAP_CAP: f32 = 20.0;
-/// And says nothing before so many.
-const GAP_LEAST: f32 = 3.0;
-/// Evidence with which a bucket's mean is worth comparing a probe with.
-const KNOWN: f32 = 2.0;
 
 /// What checks have made of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -299,7 +293,7 @@ pub fn settle(
     check.last.store(now << 8 | found.cause as u64, Ordering::Release);
     if let Some(took) = found.took.filter(|_| passed) {
         check.took.store(u32::try_from(took).unwrap_or(u32::MAX), Ordering::Relaxed);
-        compare((peer, group, check), params, took, now);
+        gap::compare((peer, group, check), params, took, now);
     }
     let step = |word: u64| Some(judged(word, passed, rules));
     let before = check.standing.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).unwrap_or_else(|word| word);
@@ -325,29 +319,4 @@ pub fn settle(
         _ => {}
     }
     (before != after).then_some(after)
-}
-
-/// A good probe took `took` µs. While requests keep the estimate fresh, that teaches how probes and answers compare; when they do
-/// not, it says how long an answer would have taken.
-///
-/// A probe asks for something else than requests do, so its time is no answer's time; but what makes a server slower makes
-/// both slower.
-fn compare((peer, group, check): (&Peer, &Group, &Check), params: &Params, took: Micros, now: Micros) {
-    let probe = seconds(took.max(1)).ln() as f32;
-    let interval = params.check.map_or(0, |check| check.interval).max(params.half_life);
-    if since(peer.last_answer.load(Ordering::Acquire), now) < interval {
-        if let Some(mean) = evidence::known(peer, params, KNOWN, now) {
-            pair::add_mean(&check.gap, mean - probe, GAP_CAP);
-            pair::add_mean(&group.probe_gap, mean - probe, GAP_CAP);
-        }
-        return;
-    }
-    let own = pair::read(&check.gap);
-    let (weight, gap) = if own.0 >= GAP_LEAST { own } else { pair::read(&group.probe_gap) };
-    if weight < GAP_LEAST || !params.policy.learns() {
-        return;
-    }
-    let answer = (f64::from(probe + gap).exp() * 1e6) as Micros;
-    evidence::book((peer, group), params, (peer.queue(), 0.0), (answer.max(1), Sample::Exact), now);
-    check.refreshed.fetch_add(1, Ordering::Relaxed);
 }

@@ -46,7 +46,7 @@ pub struct Shared<'a> {
 
 impl<'a> Shared<'a> {
     /// The record at `slot`.
-    pub(crate) fn peer(&self, slot: Option<u32>) -> Option<&'a Peer> {
+    pub fn peer(&self, slot: Option<u32>) -> Option<&'a Peer> {
         self.peers.get(slot? as usize)
     }
 

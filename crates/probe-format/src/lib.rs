@@ -49,3 +49,37 @@ impl End {
         Self { verdict, status, reusable: false }
     }
 }
+
+/// The name of a server without its port: `name:port`, `[v6]:port`, a bare name or address.
+fn split_port(name: &[u8]) -> &[u8] {
+    if name.first() == Some(&b'[') {
+        let end = name.iter().position(|byte| *byte == b']').map_or(name.len(), |at| at + 1);
+        return name.get(..end).unwrap_or(name);
+    }
+    let mut parts = name.splitn(2, |byte| *byte == b':');
+    let (first, rest) = (parts.next().unwrap_or_default(), parts.next());
+    // More than one colon without brackets is an address, not a port.
+    if rest.is_some_and(|rest| rest.contains(&b':')) { name } else { first }
+}
+
+/// What a request names as its host: the name that the server is configured by, with the port that is asked unless that is the
+/// scheme's own. A unix socket has none, and is `localhost`.
+pub fn authority(name: &[u8], port: Option<u16>, tls: bool) -> Vec<u8> {
+    if name.starts_with(b"unix:") {
+        return b"localhost".to_vec();
+    }
+    let mut host = split_port(name).to_vec();
+    let usual = if tls { 443 } else { 80 };
+    if let Some(port) = port.filter(|port| *port != usual) {
+        host.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    host
+}
+
+/// The name that TLS asks for, of a host with or without a port: none for addresses and unix sockets.
+pub fn server_name(host: &[u8]) -> Option<&[u8]> {
+    let name = split_port(host);
+    let text = core::str::from_utf8(name).ok()?;
+    let address = text.starts_with('[') || text.parse::<std::net::IpAddr>().is_ok() || text.starts_with("unix");
+    (!address && !text.is_empty()).then_some(name)
+}

@@ -20,6 +20,9 @@ use super::spec::Reset;
 use crate::clock::now;
 use crate::net::Stream;
 
+/// The call of the health protocol.
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+
 /// Pause between the parts of a streamed message; see connection.rs.
 const STREAM_STEP: Duration = Duration::from_millis(10);
 
@@ -57,6 +60,7 @@ impl Drop for Call {
 }
 
 async fn call_in(server: Rc<Server>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    let health = request.uri().path() == HEALTH;
     if drain(request.into_body()).await.is_err() {
         return;
     }
@@ -71,7 +75,7 @@ async fn call_in(server: Rc<Server>, request: Request<RecvStream>, mut respond: 
         call.1 = true;
         return;
     }
-    if answer(&server, &call.0, &mut respond).await.is_ok() {
+    if answer(&server, &call.0, health, &mut respond).await.is_ok() {
         call.1 = true;
         if call.0.behaviour.reset == Reset::None {
             call.0.answered();
@@ -96,7 +100,7 @@ async fn unless_reset<T>(work: impl Future<Output = T>, respond: &mut SendRespon
     }
 }
 
-async fn answer(server: &Server, job: &Job, respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
+async fn answer(server: &Server, job: &Job, health: bool, respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
     let behaviour = &job.behaviour;
     let status = if job.failing { job.status() } else { behaviour.grpc_status };
     let head = Response::builder()
@@ -110,7 +114,11 @@ async fn answer(server: &Server, job: &Job, respond: &mut SendResponse<Bytes>) -
     }
     let head = head.body(()).expect("every part is a valid header");
     let mut stream = respond.send_response(head, false)?;
-    let message = message(behaviour.body);
+    let (message, status) = match (health, status) {
+        (false, status) => (message(behaviour.body), status),
+        // Calls that would fail are what "not serving" means; that call itself succeeds.
+        (true, status) => (framed(&[8, if status == 0 { 1 } else { 2 }]), 0),
+    };
     let cut = if behaviour.reset == Reset::Body { message.len() / 2 } else { message.len() };
     let steps = (behaviour.chunk_delay.as_micros() / STREAM_STEP.as_micros()).clamp(1, cut.max(1) as u128);
     let piece = cut.div_ceil(usize::try_from(steps).unwrap_or(usize::MAX)).max(1);
@@ -131,9 +139,13 @@ async fn answer(server: &Server, job: &Job, respond: &mut SendResponse<Bytes>) -
 
 /// A length-prefixed, uncompressed message of `bytes` bytes.
 fn message(bytes: usize) -> Bytes {
-    let mut message = BytesMut::with_capacity(bytes.saturating_add(5));
+    framed(&vec![b'x'; bytes])
+}
+
+fn framed(payload: &[u8]) -> Bytes {
+    let mut message = BytesMut::with_capacity(payload.len().saturating_add(5));
     message.put_u8(0);
-    message.put_u32(u32::try_from(bytes).unwrap_or(u32::MAX));
-    message.put_bytes(b'x', bytes);
+    message.put_u32(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+    message.put_slice(payload);
     message.freeze()
 }

@@ -1,7 +1,7 @@
 //! One of nginx's lists as it stood at one moment, copied out under its lock.
 //!
 //! Here because rendering must not hold a lock: names go into memory reserved before, figures into plain values. Not here:
-//! what is shown of them (`document.rs`).
+//! what is shown of them (`status`), and where they are probed (`health`).
 
 use core::ops::Range;
 
@@ -12,8 +12,8 @@ use nginx_sys::{ngx_http_upstream_rr_peers_t, ngx_time, ngx_uint_t};
 
 use crate::ffi::{self, RrPeers};
 
-/// Bytes reserved for a server's two names; longer ones are made up for by shorter ones, or the list is read again.
-const NAMES: usize = 160;
+/// Bytes reserved for a server's names and address; longer ones are made up for by shorter ones, or the list is read again.
+const NAMES: usize = 192;
 
 /// How often a list is read that grows under our hands.
 const ATTEMPTS: u32 = 6;
@@ -22,6 +22,7 @@ const ATTEMPTS: u32 = 6;
 pub struct Server {
     name: Range<usize>,
     address: Range<usize>,
+    sockaddr: Range<usize>,
     /// As configured: weight, state, `max_conns`.
     pub configured: Settings,
     /// Connections, as nginx counts them (per worker without `zone`).
@@ -81,9 +82,12 @@ impl Servers {
             // SAFETY: the strings live while the list is locked.
             let (name, address) = unsafe { (ffi::bytes(peer.server()), ffi::bytes(peer.name())) };
             let (Some(name), Some(address)) = (self.keep(name), self.keep(address)) else { return false };
+            // SAFETY: as the strings.
+            let Some(sockaddr) = self.keep(unsafe { peer.sockaddr() }) else { return false };
             self.servers.push(Server {
                 name,
                 address,
+                sockaddr,
                 configured: peer.configured(),
                 conns: peer.conns(),
                 counted_out: !single && peer.counted_out(now),
@@ -130,6 +134,11 @@ impl Servers {
     /// The printable address.
     pub fn address(&self, server: &Server) -> &[u8] {
         self.text.get(server.address.clone()).unwrap_or_default()
+    }
+
+    /// The address as the system has it (`sockaddr`).
+    pub fn sockaddr(&self, server: &Server) -> &[u8] {
+        self.text.get(server.sockaddr.clone()).unwrap_or_default()
     }
 
     /// What its record is found by.
