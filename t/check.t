@@ -28,7 +28,7 @@ EOC
 
 sub server {
     my ($upstream, $name) = @_;
-    return (grep { $_->{server} eq $t->expand("%%ADDR_$name%%") } $t->peers($upstream))[0];
+    return (grep { $_->{server} eq $t->expand("%%ADDR_$name%%") } $t->peers($upstream, $t->status("upstream=$upstream")))[0];
 }
 sub state_of { return server(@_)->{state} }
 sub events {

@@ -97,6 +97,53 @@ for (
     my $said = $t->config_error(upstream("labor; labor_breaker $words;")) // 'accepted';
     like $said, qr/\Q$_\E/, "refused: labor_breaker $words: $_" for @parts;
 }
+# Checks, in a block with `labor`.
+for (
+    ['interval', 'invalid parameter "interval"', '"type="', '"idle"'],
+    ['every=5s', 'invalid parameter "every=5s"'],
+    ['type=udp', 'invalid value "udp" in parameter "type"', '"http", "tcp" or "grpc"'],
+    ['interval=99ms', 'invalid value "99ms" in parameter "interval"', 'from "100ms" to "1h"'],
+    ['interval=61m', 'invalid value "61m"'],
+    ['interval=1s interval=1s', 'duplicate parameter "interval"'],
+    ['interval=1s timeout=2s', 'parameter "timeout" is longer than "interval"'],
+    ['timeout=9ms', 'invalid value "9ms" in parameter "timeout"'],
+    ['jitter=3s', 'parameter "jitter" is longer than half of "interval"'],
+    ['jitter=x', 'invalid value "x" in parameter "jitter"'],
+    ['fails=0', 'invalid value "0" in parameter "fails"', 'from 1 to 100'],
+    ['passes=101', 'invalid value "101" in parameter "passes"'],
+    ['port=0', 'invalid value "0" in parameter "port"', 'from 1 to 65535'],
+    ['port=65536', 'invalid value "65536"'],
+    ['uri=health', 'invalid value "health" in parameter "uri"', 'must begin with "/"'],
+    ['"uri=/a b"', 'invalid value "/a b" in parameter "uri"'],
+    ['uri=/a#b', 'invalid value'],
+    ['host=', 'invalid value "" in parameter "host"'],
+    ['"host=a\r\nB: c"', 'in parameter "host"', 'visible ASCII'],
+    ['method=get', 'invalid value "get" in parameter "method"'],
+    ['method=CONNECT', 'invalid value "CONNECT"'],
+    ['status=99', 'invalid value "99" in parameter "status"', '"200-299,401"'],
+    ['status=300-200', 'invalid value "300-200"'],
+    ['status=200,', 'invalid value "200,"'],
+    ['body=', 'invalid value "" in parameter "body"'],
+    ['body="all well"', 'in parameter "body"', 'quotes around the whole parameter'],
+    ['body=x method=HEAD', 'parameter "body=" has no effect with "method=HEAD"'],
+    ['type=tcp uri=/x', 'parameter "uri=" has no effect with "type=tcp"'],
+    ['type=tcp body=x', 'parameter "body=" has no effect'],
+    ['type=tcp host=a', 'parameter "host=" has no effect with "type=tcp" without "ssl"'],
+    ['type=grpc status=200', 'parameter "status=" has no effect with "type=grpc"'],
+    ['service=a', 'parameter "service=" has no effect with "type=http"'],
+    ['ssl ssl', 'duplicate parameter "ssl"'],
+    ['idle=yes', 'invalid parameter "idle=yes"'],
+) {
+    my ($words, @parts) = @$_;
+    my $said = $t->config_error(upstream("labor; labor_check $words;")) // 'accepted';
+    like $said, qr/\Q$_\E/, "refused: labor_check $words: $_" for @parts;
+}
+like $t->config_error(upstream('labor_check; labor; labor_check;')) // '', qr/is duplicate/, 'refused: labor_check twice';
+for my $alone ('labor_check;', 'least_conn; labor_check type=tcp;') {
+    like $t->config_error(upstream($alone)) // '', qr/"labor_check" has no effect without "labor" .* in \S+check\.conf:\d+/, "refused: $alone";
+}
+like $t->config_error(upstream('labor; labor_check port=81; server unix:/s;')) // '',
+    qr/"port=" of "labor_check" cannot be used with server "unix:\/s", .* in \S+check\.conf:\d+/, 'refused: a port of a unix socket';
 like $t->config_error(upstream('labor_breaker; labor; labor_breaker;')) // '', qr/is duplicate/, 'refused: labor_breaker twice';
 for my $alone ('labor_breaker;', 'least_conn; labor_breaker off;') {
     like $t->config_error(upstream($alone)) // '', qr/"labor_breaker" has no effect without "labor" .* in \S+check\.conf:\d+/, "refused: $alone";
@@ -131,6 +178,9 @@ for my $inside (
     'labor half_life=100ms;', 'labor half_life=10m;', 'labor half_life=1m30s;',
     'labor explore=0%;', 'labor explore=10%;', 'labor explore=0.5%;', 'labor explore=off;',
     'labor slow_start=0;', 'labor slow_start=1s;', 'labor slow_start=1h;', 'labor policy=round_robin slow_start=30s;',
+    'labor; labor_check;', 'labor_check type=tcp idle; labor;', 'labor; labor_check interval=100ms jitter=50ms timeout=100ms fails=100 passes=100;',
+    'labor; labor_check uri=/h?a=b method=OPTIONS host=a.b:1 port=65535 status=100-199,204,500-599 "body=all well";', 'labor; labor_check body="x";',
+    'labor; labor_check type=grpc service=a.B;', 'labor; labor_check; labor_breaker; labor_hash $uri;',
     'labor; labor_breaker;', 'labor_breaker; labor;', 'labor; labor_breaker off;', 'labor_breaker fails=1000 open=1h; labor header;',
     'labor; labor_breaker fails=1 window=1s open=1s max_open=1s max_ejected=1%;', 'labor policy=round_robin; labor_breaker max_ejected=100%;',
     'labor failure=503;', 'labor failure=400,404,429,500,501,502,503,504,505,599;',

@@ -313,7 +313,18 @@ fn split_at(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
     (parts.next().unwrap_or_default(), parts.next())
 }
 
+/// nginx takes quotes for such only around a whole word: here they are taken off around the text, too.
 fn body(value: &[u8]) -> Result<&[u8], String> {
+    let value = match value.strip_prefix(b"\"") {
+        None => value,
+        Some(rest) => rest.strip_suffix(b"\"").ok_or_else(|| {
+            invalid(
+                value,
+                "body",
+                "a text with blanks is written as \"body=some text\", with the quotes around the whole parameter",
+            )
+        })?,
+    };
     if value.is_empty() || value.len() > TEXT_MOST {
         return Err(invalid(value, "body", "it must be 1 to 255 bytes of text"));
     }

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use labor_core::check::{self, Turn};
 use labor_core::control::State;
 use labor_core::time::{Micros, SECOND, since};
-use nginx_sys::{NGX_LOG_CRIT, NGX_LOG_WARN, ngx_cycle, ngx_cycle_t, ngx_log_t, ngx_msec_t, ngx_uint_t};
+use nginx_sys::{NGX_LOG_ALERT, NGX_LOG_WARN, ngx_cycle, ngx_cycle_t, ngx_log_t, ngx_msec_t, ngx_uint_t};
 use ngx::ngx_log_error;
 
 use super::connection::Handler;
@@ -78,7 +78,7 @@ impl Prober {
         if watched.is_empty() {
             return None;
         }
-        quiet.log_level = NGX_LOG_CRIT as ngx_uint_t;
+        quiet.log_level = NGX_LOG_ALERT as ngx_uint_t;
         let tls = watched.iter().any(|one| one.check.tls).then(|| Tls::new(log)).flatten();
         Some(Self {
             own,
