@@ -184,9 +184,9 @@ const OUT: u8 = 3;
 fn severity(peer: &Peer) -> u8 {
     match state_name(peer) {
         "up" => 0,
-        "ramping" | "full" => 1,
+        "ramping" | "full" | "checking" => 1,
         "lowered" => 2,
-        "half_open" | "drain" | "draining" | "down" | "checking" => OUT,
+        "half_open" | "drain" | "draining" | "down" => OUT,
         _ => OUT + 1,
     }
 }

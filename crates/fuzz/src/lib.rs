@@ -7,6 +7,7 @@
 mod conf;
 mod control;
 mod logs;
+mod probes;
 mod status;
 
 /// A parser with what must hold of its values.
@@ -21,6 +22,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("state", control::state),
     ("text", control::text),
     ("query", control::query),
+    ("probe-http", probes::http),
+    ("probe-grpc", probes::grpc),
     ("log", logs::lines),
     ("log-format", logs::format),
 ];

@@ -9,7 +9,7 @@ class Detail {
 
   update(server, upstream) {
     const lines = [['Counts as', scoreWords(server)], ['Picked', countWords(server.labor.picks, PICKS)],
-      ['Failures', failureWords(server)], ['Answers', answerWords(server)], ['Traffic', trafficWords(server)],
+      ['Failures', failureWords(server)], ['Checks', checkWords(server)], ['Answers', answerWords(server)], ['Traffic', trafficWords(server)],
       ['Response times', null], ['Evidence', evidenceWords(server, upstream)]];
     const nodes = [];
     for (const [name, text] of lines) {
@@ -51,6 +51,18 @@ function failureWords({ labor, failures, fails, unavail }) {
   if (!failures) return 'none';
   return countWords(kinds, FAILURES) + (level > 0 ? ' · fails ' + percent(level) + ' of the time now' : '')
     + (unavail ? ' · unavailable ' + group(unavail) + ' times' : '') + (labor.aborts ? ' · clients left ' + group(labor.aborts) + ' times' : '');
+}
+
+function checkWords({ labor, health_checks: all }) {
+  const { check } = labor;
+  if (!check || !all) return '';
+  if (!check.last) return 'none yet';
+  const status = check.status && check.last === 'status' ? ' ' + check.status : '';
+  return (CHECKS[check.last] || check.last) + status + ' ' + duration(check.seconds_ago) + ' ago'
+    + (check.time_us && check.last === 'passed' ? ', took ' + ms(check.time_us) : '')
+    + ' · ' + group(all.fails) + ' of ' + plural(all.checks, 'probe') + ' failed'
+    + (all.unhealthy ? ' · unhealthy ' + group(all.unhealthy) + ' times' : '')
+    + (check.refreshed ? ' · stood in for answers ' + group(check.refreshed) + ' times' : '');
 }
 
 function answerWords({ responses, requests }) {

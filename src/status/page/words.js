@@ -22,11 +22,11 @@ const REASONS = {
   zone_full: 'no room in labor_zone', silent: 'went silent', answering: 'answers again', slower: 'became slower',
   faster: 'became faster', added: 'added', removed: 'removed', new: 'first answer', opened: 'breaker opened',
   half_open: 'breaker half open', closed: 'breaker closed', ramping: 'ramping up', check_failed: 'check failed',
-  check_passed: 'check passed', load: 'load report', fail_open: 'nobody usable: the least bad is used',
+  check_passed: 'check passed', unhealthy: 'check failed', healthy: 'check passed', load: 'load report', fail_open: 'nobody usable: the least bad is used',
 };
 
 // Reasons that are no news about trouble.
-const CALM = new Set(['recovered', 'up', 'faster', 'answering', 'new', 'added', 'reload', 'closed', 'check_passed', 'reset']);
+const CALM = new Set(['recovered', 'up', 'faster', 'answering', 'new', 'added', 'reload', 'closed', 'check_passed', 'healthy', 'reset']);
 
 const PICKS = {
   fastest: 'fastest', tie: 'turn among equals', explore: 'to learn', trial: 'trial: well again?', sticky: 'sticky session',
@@ -35,6 +35,11 @@ const PICKS = {
 };
 
 const FAILURES = { connect: 'no connection', timeout: 'time-out', reset: 'reset', header: 'bad header', status: 'bad status' };
+
+const CHECKS = {
+  passed: 'passed', connect: 'no connection', timeout: 'time-out', reset: 'broken off', header: 'no valid answer', status: 'status',
+  body: 'text not found', tls: 'TLS failed', not_serving: 'does not serve',
+};
 
 const SOURCES = { configuration: 'configured', api: 'api', state_file: 'state file' };
 
