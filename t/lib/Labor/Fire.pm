@@ -36,6 +36,8 @@ sub shapes {
         $conf->("upstream u { least_conn; @server{qw(S1 S2)} }", $pass),
         $conf->("upstream u { labor slow_start=2s; labor_breaker fails=2 open=1s; @server{qw(S1 S2 S3)} }", $pass),
         $conf->("upstream u { labor; labor_hash \$arg_k\$remote_port; @server{qw(S2 S3)} server %%ADDR_S4%% backup; }", $pass),
+        $conf->("upstream u { labor; labor_check interval=100ms; @server{qw(S1 S2)} } upstream w { labor; labor_check type=tcp; @server{qw(S2 S3)} }", $pass),
+        $conf->("upstream u { zone u 256k; labor; labor_check interval=200ms idle; labor_breaker; @server{qw(S1 S2)} server %%ADDR_S3%% backup; }", $pass),
         $conf->("labor_state %%DIR%%/state; upstream u { labor explore=off; @server{qw(S1 S2)} }", $pass),
     );
 }
