@@ -141,3 +141,13 @@ fn a_burst_on_a_fresh_start_is_served() {
     assert_eq!((summary.refused, summary.failed), (0, 0));
     assert!(figure(&scenario, Kind::Labor, MEAN) <= figure(&scenario, Kind::PeakEwma, MEAN));
 }
+
+/// Everybody is saturated: sharing is as fair as it gets, and where servers differ it is fairer than by numbers alone.
+#[test]
+fn overload_is_shared_no_worse_than_by_least_connections() {
+    for (name, bound) in [("overload", 1.02), ("overload-unequal", 0.95)] {
+        let scenario = scenario(name, 120.0);
+        let (ours, theirs) = (figure(&scenario, Kind::Labor, P99), figure(&scenario, Kind::LeastConn, P99));
+        assert!(ours <= bound * theirs, "{name}: {ours:.0} against {theirs:.0}");
+    }
+}
