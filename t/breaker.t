@@ -1,6 +1,6 @@
 # labor_breaker: opens after failures in a row, one trial at a time over all workers, several successes close it, the share ramps
 # back; never more than its part; a killed worker leaves nothing behind; when nobody is left, the least bad is used and that is said.
-# fails without: the queue's word in breaker::trial_due (two trials hang at once), max_ejected (all three are open), Taken's note.
+# fails without: the trial's own word in breaker::trial_due (two trials hang at once), max_ejected (all three are open), Taken's note.
 use strict;
 use warnings;
 use Labor::Api;

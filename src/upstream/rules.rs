@@ -69,16 +69,19 @@ impl List {
         self.rules.controls.extend(slots.iter().map(|slot| view.control(*slot)));
         self.rules.tries = 0;
         let mut members = Vec::with_capacity(slots.len());
+        let mut closed = Vec::with_capacity(slots.len());
         for ((entry, control), slot) in self.entries.iter().zip(&self.rules.controls).zip(slots) {
             let settings = control.over(entry.configured);
             let counts = |settings: Settings| i64::from(settings.state == State::Up);
             self.rules.tries = self.rules.tries.saturating_add(counts(settings) - counts(entry.configured));
             members.push(Member { slot: *slot, weight: settings.weight });
+            closed.push(settings.state != State::Up);
         }
         if self.rules.controls.iter().all(Control::is_empty) {
             self.rules.controls.clear();
         }
         self.balancer.set_members(&members);
+        self.balancer.set_closed(&closed);
         self.rekey(&members, view);
     }
 }

@@ -143,6 +143,9 @@ impl Attempt {
             }
             peer.last_pick.store(now, Ordering::Release);
             peer.requests.fetch_add(1, Ordering::Relaxed);
+            if choice.reason == Reason::Trial {
+                breaker::trial_begins(peer, now);
+            }
             if let Some(count) = peer.picks.get(choice.reason as usize) {
                 count.fetch_add(1, Ordering::Relaxed);
             }
@@ -288,6 +291,9 @@ impl Attempt {
         if core::mem::take(&mut self.queued)
             && let Some((peer, cell)) = shared.place(self.slot)
         {
+            if self.reason == Reason::Trial {
+                breaker::trial_ends(peer, self.started);
+            }
             inflight::release_q(cell, peer);
         }
     }

@@ -2,7 +2,6 @@
 //! lives in [`crate::peer::Peer`] and [`crate::group::Group`].
 
 use crate::attempt::Receipt;
-use crate::breaker;
 pub use crate::choice::{Candidate, Choice, Fit, Member, Reason, Request};
 use crate::explore::{Account, Consent};
 use crate::inflight::Shared;
@@ -24,6 +23,10 @@ use crate::time::Micros;
 pub struct Balancer {
     pub(crate) params: Params,
     pub(crate) members: Vec<Member>,
+    /// Who of them gets nothing by order; empty when nobody ([`Balancer::set_closed`]).
+    pub(crate) closed: Vec<bool>,
+    /// The list has changed since breakers were counted in it.
+    pub(crate) recount: bool,
     weights: Vec<u32>,
     rng: Rng,
     pub(crate) table: Table,
@@ -42,6 +45,8 @@ impl Balancer {
         Self {
             params,
             members: Vec::new(),
+            closed: Vec::new(),
+            recount: false,
             weights: Vec::new(),
             rng: Rng::new(seed),
             table: Table::default(),
@@ -60,6 +65,8 @@ impl Balancer {
         if self.members == members {
             return;
         }
+        self.recount = true;
+        self.closed.clear();
         let same = self.members.len() == members.len()
             && self.members.iter().zip(members).all(|(known, member)| known.slot == member.slot);
         let before = core::mem::replace(&mut self.members, members.to_vec());
@@ -125,6 +132,7 @@ impl Balancer {
         if self.is_long() {
             return self.pick_from(shared, &|i, _| stand(candidates, i), request, now);
         }
+        self.let_back(shared, now);
         self.survey(shared, candidates, now, false);
         let consent = Consent::of(shared.group, request.first, request.safe, now);
         if let Some(choice) = self.trial(shared, candidates, consent, now) {
@@ -175,6 +183,7 @@ impl Balancer {
         request: Request,
         now: Micros,
     ) -> Option<Choice> {
+        self.let_back(shared, now);
         let long = self.long.as_mut()?;
         let consent = Consent::of(shared.group, request.first, request.safe, now);
         let (members, params) = (&*self.members, &self.params);
@@ -229,18 +238,6 @@ impl Balancer {
         if let Some(long) = &mut self.long {
             long.wake(receipt.index);
             long.curves.tell(receipt.index);
-        }
-    }
-
-    /// Opens the breaker of the server that `receipt` is about, unless too many are open already.
-    fn trip(&self, shared: Shared<'_>, receipt: &Receipt) {
-        let (Some(params), Some(peer)) = (&self.params.breaker, shared.peer(receipt.slot)) else { return };
-        let members = || self.members.iter().filter(|member| member.weight > 0);
-        let broken = || members().filter_map(|m| shared.peer(m.slot)).filter(|peer| breaker::is_broken(peer)).count();
-        // A part of a server is none: of one, half may not be taken out.
-        let most = (members().count() as f64 * f64::from(params.max_ejected)) as usize;
-        if broken() < most && breaker::open(peer, params, receipt.ended) && broken() > most {
-            breaker::take_back(peer, receipt.ended);
         }
     }
 

@@ -2,7 +2,7 @@
 //! trial at a time does, and after some successes it is led back.
 //!
 //! All of it is two words in the server's record: every change is one compare-and-swap, and a worker that dies leaves nothing
-//! half-done. Who may be taken out at once is the list's business ([`crate::balancer::Balancer::settle`]); that somebody is used
+//! half-done. Who may be taken out at once is the list's business (`quota.rs`); that somebody is used
 //! when nobody is left, the caller's.
 
 use crate::attempt::Outcome;
@@ -14,7 +14,7 @@ use crate::peer::{BROKEN, Peer};
 use crate::ramp;
 use crate::report::Change;
 use crate::sync::{AtomicU64, Ordering};
-use crate::time::{Micros, since};
+use crate::time::{Micros, SECOND, since};
 
 /// Successes in a row that close a breaker: one may be luck.
 pub const SUCCESSES: u64 = 3;
@@ -28,6 +28,11 @@ const GROUP_CAP: f32 = 1000.0;
 const MOST_TRIPS: u64 = 6;
 /// Open times differ by up to a fifth either way, so that many hosts do not try a server in the same instant.
 const JITTER: u64 = 5;
+
+/// A trial that ends later than this is no reason any more to wait with the next one: a worker that dies gives back its requests in
+/// flight, by which this is seen at once, but not where older requests keep the server's queue from being empty. Longer than
+/// the time-outs that trials usually end by.
+pub const TRIAL_LEASE: Micros = 300 * SECOND;
 
 /// What a breaker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,7 +278,24 @@ pub(crate) fn open(peer: &Peer, params: &BreakerParams, now: Micros) -> bool {
     true
 }
 
-/// When the last trial was, if another one may be let through: one at a time over all workers, as whoever is in flight is the one.
+/// A trial of `peer` has begun; it stands in the queue already.
+pub(crate) fn trial_begins(peer: &Peer, now: Micros) {
+    peer.trial.swap(now, Ordering::AcqRel);
+}
+
+/// The trial that began at `started` leaves the queue.
+pub(crate) fn trial_ends(peer: &Peer, started: Micros) {
+    // Whoever has outlived its lease ends nobody else's.
+    let _ = peer.trial.compare_exchange(started, 0, Ordering::AcqRel, Ordering::Acquire);
+}
+
+/// Whether a trial is under way. Requests from before the opening are none, however long they take.
+fn is_being_tried(peer: &Peer, now: Micros) -> bool {
+    let began = peer.trial.load(Ordering::Acquire);
+    began != 0 && peer.queue() > 0 && since(began, now) < TRIAL_LEASE
+}
+
+/// When the last trial was, if another one may be let through: one at a time over all workers.
 pub(crate) fn trial_due(peer: &Peer, params: &BreakerParams, now: Micros) -> Option<Micros> {
     let state = State::of(peer);
     if state.phase == Phase::Closed {
@@ -283,7 +305,7 @@ pub(crate) fn trial_due(peer: &Peer, params: &BreakerParams, now: Micros) -> Opt
     }
     let seen = peer.last_trial.load(Ordering::Acquire);
     let rested = since(seen.max(peer.last_pick.load(Ordering::Acquire)), now) >= REST;
-    (state.admits_trials(params, now) && rested && peer.queue() == 0).then_some(seen)
+    (state.admits_trials(params, now) && rested && !is_being_tried(peer, now)).then_some(seen)
 }
 
 /// Takes the opening at `at` back: others opened in the same moment, and too few are left.
@@ -298,6 +320,16 @@ pub(crate) fn take_back(peer: &Peer, at: Micros) {
     };
     if replace(peer, closed).is_some() {
         peer.marks.fetch_and(!BROKEN, Ordering::AcqRel);
+    }
+}
+
+/// Lets a server back whose breaker is as `seen`, because too many are out. What it failed is not forgotten, and it may trip
+/// anew once others are well.
+pub(crate) fn let_back(peer: &Peer, seen: State, now: Micros) {
+    let closed = |s: State| (s == seen).then_some(State { phase: Phase::Closed, count: 0, since: now, ..s });
+    if replace(peer, closed).is_some() {
+        peer.marks.fetch_and(!BROKEN, Ordering::AcqRel);
+        Change::Closed.note(peer, now);
     }
 }
 

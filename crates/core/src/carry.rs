@@ -22,6 +22,7 @@ impl Peer {
             generation: _,
             q: _,
             conns: _,
+            trial: _,
             failure,
             answers,
             load,

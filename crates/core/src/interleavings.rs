@@ -2,6 +2,8 @@
 //!
 //! Each test names the mutant that it kills, tried by hand: a change of the code under test that lets it fail.
 
+mod standing;
+
 use crate::breaker;
 use crate::check::Check;
 use crate::control::{Patch, State};

@@ -34,6 +34,7 @@ pub mod peer;
 mod pick;
 mod policy;
 mod probe;
+mod quota;
 pub mod ramp;
 pub mod report;
 pub mod rng;

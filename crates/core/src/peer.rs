@@ -79,6 +79,8 @@ pub struct Peer {
     pub short_mean: AtomicU64,
     /// When a trial of it last began, or when it was lowered, µs.
     pub last_trial: AtomicU64,
+    /// When the trial under way began, µs; 0 when there is none ([`crate::breaker`]).
+    pub trial: AtomicU64,
     /// The group's count of picks at that trial.
     pub trial_pick: AtomicU64,
     /// Its breaker, packed ([`crate::breaker::State`]); 0 is closed.
@@ -172,6 +174,7 @@ impl Peer {
             &self.busy_since,
             &self.last_pick,
             &self.last_trial,
+            &self.trial,
             &self.trial_pick,
             &self.breaker,
             &self.window,

@@ -42,6 +42,12 @@ pub struct Scenario {
     /// Servers that a request is sent to at most: above 1 a failed attempt goes on to the next one (`proxy_next_upstream`).
     #[serde(default = "one")]
     pub tries: u32,
+    /// Whether servers have breakers with the directive's defaults, where policies have any (`labor_breaker`).
+    #[serde(default)]
+    pub breaker: bool,
+    /// Seconds for which new servers are led up to their share, where policies do that (`slow_start`); 0 for not at all.
+    #[serde(default)]
+    pub slow_start: f64,
     /// Seconds after which an attempt without an answer has failed.
     #[serde(default = "minute")]
     pub timeout: f64,

@@ -97,6 +97,7 @@ impl Balancer {
         asked: Asked<'_>,
         now: Micros,
     ) -> Option<Choice> {
+        self.let_back(shared, now);
         let best = self.best_score(shared, asked, now)?;
         if asked.request.first {
             keyed.heavy.count(asked.key);

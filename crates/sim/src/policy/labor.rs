@@ -1,10 +1,11 @@
 //! The production core, called as the module calls it: pick, begin, header, finish, settle.
 
 use super::{Curve, Done, Policy, Query};
-use crate::Nanos;
 use crate::server::End;
 use crate::stream;
+use crate::{Nanos, Scenario};
 use labor_core::affinity::{Affinity, Asked, Keyed, Secret};
+use labor_core::params::BreakerParams;
 use labor_core::report::{Explanation, explain, tail};
 use labor_core::sync::Ordering;
 use labor_core::{
@@ -43,9 +44,14 @@ fn micros(at: Nanos) -> u64 {
 }
 
 impl Labor {
-    /// With the directive's defaults, servers by `weights`, and a number of `workers` that share what is learned.
-    pub fn new(weights: Vec<u32>, workers: usize, seed: u64) -> Self {
-        let params = Params::default();
+    /// With the directive's defaults and what `scenario` asks for, servers by `weights`, and the workers that share what is learned.
+    pub fn new(scenario: &Scenario, weights: Vec<u32>, seed: u64) -> Self {
+        let workers = scenario.workers as usize;
+        let params = Params {
+            breaker: scenario.breaker.then(BreakerParams::default),
+            slow_start: (scenario.slow_start * 1e6) as u64,
+            ..Params::default()
+        };
         let n = weights.len();
         Self {
             params,
@@ -187,7 +193,7 @@ mod tests {
 
     #[test]
     fn in_flight_is_taken_and_given_back() {
-        let mut policy = Labor::new(vec![1, 1], 1, 1);
+        let mut policy = Labor::new(&Scenario { workers: 1, ..Scenario::default() }, vec![1, 1], 1);
         policy.members(&[true, true]);
         let server = pick_at(&mut policy, 2, 0);
         assert_eq!(policy.peers[server].queue(), 1);
@@ -197,7 +203,7 @@ mod tests {
 
     #[test]
     fn only_present_servers_are_picked() {
-        let mut policy = Labor::new(vec![1, 1, 1], 1, 1);
+        let mut policy = Labor::new(&Scenario { workers: 1, ..Scenario::default() }, vec![1, 1, 1], 1);
         policy.members(&[false, true, false]);
         assert_eq!(pick_at(&mut policy, 3, 0), 1);
     }

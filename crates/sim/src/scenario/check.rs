@@ -20,6 +20,9 @@ impl Scenario {
         positive("rate", self.rate)?;
         positive("duration", self.duration)?;
         positive("timeout", self.timeout)?;
+        if !(0.0..=3600.0).contains(&self.slow_start) {
+            return Err(format!("slow_start must be in 0–3600, is {}", self.slow_start));
+        }
         if !(0.0..self.duration).contains(&self.warmup) {
             return Err(format!("warmup must be shorter than duration, is {}", self.warmup));
         }
@@ -130,6 +133,7 @@ mod tests {
             (GOOD.replace("rate=10", "rate=0"), "rate must be above 0"),
             (GOOD.replace("rate=10", "rate=10\nwarmup=9"), "warmup"),
             (GOOD.replace("rate=10", "rate=10\nspeed=9"), "line 3"),
+            (GOOD.replace("rate=10", "rate=10\nslow_start=-1.0"), "slow_start"),
             (GOOD.replace("rate=10", "rate=10\ntries=9"), "tries must be in 1–4"),
             (GOOD.replace("concurrency=2", "concurrency=0"), "number 1: concurrency"),
             (GOOD.replace("concurrency=2", "concurrency=2\nleave=0"), "leave"),
