@@ -62,7 +62,7 @@ $t->load(concurrency => 16, duration => '9s', meanwhile => sub {
         !$running->();
     } 60;
 });
-is $most, 1, 'one trial at a time, whatever comes';
+is $most, 1, 'O46: one trial at a time over four workers, whatever comes';
 ok $seen{half_open}, 'half open' or diag explain \%seen;
 
 # The workers are killed, and so is the one that waits for a trial: the next trial comes all the same.
@@ -83,7 +83,7 @@ $t->set(B => 'fail=0');
 $before = $t->stats('B')->{answers};
 eventually { $t->load(concurrency => 4, duration => '100ms'); server('u', 'ADDR_B')->{breaker}{state} eq 'closed' } 'it closes', 60;
 my $had = $t->stats('B')->{answers} - $before;
-cmp_ok $had, '>=', 3, 'after three successes';
+cmp_ok $had, '>=', 3, 'O46: after three successes';
 my @shares;
 eventually { push @shares, $t->servers(40)->{B} // 0; $shares[-1] >= 9 && state_of() eq 'up' } 'and has its share again';
 cmp_ok $shares[0], '<', 9, 'which took some steps' or diag "@shares";

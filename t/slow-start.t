@@ -68,9 +68,9 @@ eventually {
     push @rounds, $now->{P} // 0;
     $both{$_} += $now->{$_} for keys %$now;
     ($now->{P} // 0) == 10 && server('tiers', 'P')->{state} eq 'up';
-} 'and has everything in the end', 30;
+} 'O07: and has everything in the end', 30;
 diag "of ten: @rounds";
-cmp_ok $both{Q} // 0, '>', 5, 'the backup served beside it';
+cmp_ok $both{Q} // 0, '>', 5, 'O07: the backup served beside it';
 is join(' ', sort keys %both), 'P Q', 'and nobody got an error';
 
 $t->done;
