@@ -2,6 +2,7 @@
 //!
 //! Each test names the mutant that it kills, tried by hand: a change of the code under test that lets it fail.
 
+mod records;
 mod standing;
 
 use crate::breaker;
