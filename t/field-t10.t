@@ -1,26 +1,27 @@
 # T10: a server that was down and came back is used again, and then the same with the other one: nothing but a restart or the
-# failure of all must not be needed.
+# failure of all must not be needed; neither with active checks.
 # fails with: "server A down" (never used again).
 use strict;
 use warnings;
 use Labor::Test;
 
 my $t = Labor::Test->new;
-$t->model(A => 'service=const:20ms,k=1', B => 'service=const:20ms,k=1');
+$t->model(map { $_ => 'service=const:20ms,k=1' } qw(A B C D));
 # nginx would count a server out for an hour.
 $t->conf(<<'EOC')->run;
     upstream u { labor; server %%ADDR_A%% fail_timeout=1h; server %%ADDR_B%% fail_timeout=1h; }
-    server { listen %%LISTEN%%; location / { proxy_pass http://u; } }
+    upstream v { labor; labor_check interval=1s timeout=500ms; server %%ADDR_C%% fail_timeout=1h; server %%ADDR_D%% fail_timeout=1h; }
+    server { listen %%LISTEN%%; location / { proxy_pass http://u; } location /v { proxy_pass http://v; } }
 EOC
 
 sub share {
     my ($name, %with) = @_;
-    my $report = $t->load(rate => 40, %with);
+    my $report = $t->load(rate => 40, path => $name =~ /[AB]/ ? '/' : '/v', %with);
     is $report->{error_count}, 0, 'no error' if $report->{error_count};
     return ($report->{servers}{$name} || {})->{share} // 0;
 }
 
-for my $name ('A', 'B') {
+for my $name (qw(A B C D)) {
     cmp_ok share($name, requests => 80), '>', 0.2, "$name has its share";
     $t->close($name);
     share($name, requests => 120);

@@ -138,8 +138,12 @@ impl Prober {
     fn follow(&mut self, now: Micros) {
         let Some((new, gone)) = self.targets.follow(&mut self.watched, self.view, now) else { return };
         for key in new {
-            if let Some(target) = self.targets.by_key.get(&key) {
-                self.wakes.push(Reverse((target.wake, key)));
+            let Some(target) = self.targets.by_key.get(&key) else { continue };
+            self.wakes.push(Reverse((target.wake, key)));
+            if let Some((peer, _)) = target.record(self.view, key)
+                && let Some(ledger) = self.view.ledger(target.slot, peer)
+            {
+                check::forget_old(peer, &ledger.check, &self.rules(key), now);
             }
         }
         for target in gone {
@@ -220,7 +224,8 @@ impl Prober {
         let active = self.probes.iter().flatten().count();
         let (phase, fresh) = (target.phase, target.kept.is_none());
         if !left_out && (active >= MOST_ACTIVE || (fresh && !self.may_open(now))) {
-            return self.wake(key, now.saturating_add(BEAT));
+            // Not at every beat: there may be thousands that wait.
+            return self.wake(key, now.saturating_add((rules.interval / 8).clamp(BEAT, FOLLOW)));
         }
         let jitter = if rules.jitter == 0 { 0 } else { worker::seed() % rules.jitter };
         let next = check::next(&rules, phase, jitter, now);

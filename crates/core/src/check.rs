@@ -13,11 +13,14 @@ use crate::peer::{Peer, UNHEALTHY};
 use crate::ramp;
 use crate::report::{self, Change};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::time::{Micros, since};
+use crate::time::{Micros, SECOND, since};
 
 /// Bits of a turn that say whose it is: as many worker slots as the shared memory may have, and one value for nobody.
 const OWNER_BITS: u32 = 16;
 const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
+/// What was found so many intervals ago, and ten seconds, is not known any more: probes come once an interval, or twice that.
+const OLD: u64 = 4;
+const OLD_LEAST: Micros = 10 * SECOND;
 
 /// What checks have made of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -251,6 +254,16 @@ fn judged(word: u64, passed: bool, params: &CheckParams) -> u64 {
     // Counters start anew with every change, so that the next one takes as many results.
     let count = if after == before { count } else { 0 };
     count << 16 | u64::from(passed) << 8 | after as u64
+}
+
+/// Forgets what old checks have found: an upstream that was not checked for a while, or not at all in between, begins anew.
+/// To be called by who begins to probe a server.
+pub fn forget_old(peer: &Peer, check: &Check, params: &CheckParams, now: Micros) {
+    let limit = params.interval.saturating_mul(OLD).saturating_add(OLD_LEAST);
+    if check.last().is_some_and(|(_, at)| since(at, now) >= limit) {
+        check.standing.store(0, Ordering::Release);
+        peer.marks.fetch_and(!UNHEALTHY, Ordering::AcqRel);
+    }
 }
 
 /// Whether checks say that the server is not to be used: one load.

@@ -134,6 +134,21 @@ fn when_all_are_unhealthy_requests_decide() {
     assert!(it.world.balancer.least_bad(shared, &it.world.candidates, it.world.now).is_none());
 }
 
+/// Checks that were switched off by one reload and on again by a later one: what they had found is long past.
+#[test]
+fn what_was_found_long_ago_is_forgotten() {
+    let mut it = Checked::new(params(), 1);
+    it.probe(0, found(Cause::Status));
+    it.probe(0, found(Cause::Status));
+    let forget = |it: &Checked, after: u64| {
+        check::forget_old(&it.world.peers[0], &it.checks[0], &RULES, it.world.now + after);
+        (it.checks[0].health(), check::is_unhealthy(&it.world.peers[0]))
+    };
+    assert_eq!(forget(&it, 29 * SECOND), (Health::Unhealthy, true), "a reload takes less");
+    assert_eq!(forget(&it, 30 * SECOND), (Health::Unknown, false));
+    assert_eq!((it.probe(0, found(Cause::Status)), it.probe(0, found(Cause::Status))), (None, Some(Health::Unhealthy)));
+}
+
 #[test]
 fn turns_go_round_and_others_take_over() {
     let (check, now) = (Check::default(), 100 * SECOND);

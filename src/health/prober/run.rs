@@ -31,7 +31,7 @@ impl Prober {
         }
     }
 
-    fn rules(&self, key: u64) -> CheckParams {
+    pub(super) fn rules(&self, key: u64) -> CheckParams {
         let watched = self.targets.by_key.get(&key).and_then(|target| self.watched.get(target.upstream));
         watched.map(|watched| watched.check.params).unwrap_or_default()
     }
