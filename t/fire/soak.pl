@@ -14,7 +14,8 @@ use Time::HiRes qw(time);
 
 my $minutes = $ENV{SOAK} || 10;
 alarm int(60 * $minutes) + 300;
-# The whole run takes one life of the model servers.
+# The whole run takes one life of the model servers, which is ten minutes unless one says so.
+$ENV{LABOR_LIFETIME} = int(60 * $minutes) + 300 . 's';
 my $t = Labor::Test->new(reload => 0);
 my @chaotic = map { "C$_" } 1 .. 4;
 $t->model(map { $_ => 'service=exp:2ms' } 'A', @chaotic);
@@ -52,9 +53,9 @@ $t->raw(map { $_ => answer($raw{$_}) } @odd);
 my $chaos = join ' ', map { "server %%ADDR_$_%%;" } @chaotic;
 my $odd = join ' ', map { "server %%ADDR_$_%%;" } @odd;
 my %upstream = (
-    plain => "labor; server %%ADDR_A%%; $chaos keepalive 16;",
+    plain => "labor; labor_check interval=500ms timeout=400ms; server %%ADDR_A%%; $chaos keepalive 16;",
     zoned => "zone zoned 256k; labor header; server %%ADDR_A%%; $chaos",
-    odd => "labor; server %%ADDR_A%%; $odd",
+    odd => "labor; labor_check interval=200ms type=tcp; labor_breaker; server %%ADDR_A%%; $odd",
     weighted => "labor policy=weighted; server %%ADDR_A%%; $chaos keepalive 4;",
 );
 my $upstreams = join "\n", map { "upstream $_ { $upstream{$_} }" } sort keys %upstream;

@@ -61,8 +61,8 @@ function checkWords({ labor, health_checks: all }) {
   return (CHECKS[check.last] || check.last) + status + ' ' + duration(check.seconds_ago) + ' ago'
     + (check.time_us && check.last === 'passed' ? ', took ' + ms(check.time_us) : '')
     + ' · ' + group(all.fails) + ' of ' + plural(all.checks, 'probe') + ' failed'
-    + (all.unhealthy ? ' · unhealthy ' + group(all.unhealthy) + ' times' : '')
-    + (check.refreshed ? ' · stood in for answers ' + group(check.refreshed) + ' times' : '');
+    + (all.unhealthy ? ' · unhealthy ' + (all.unhealthy === 1 ? 'once' : group(all.unhealthy) + ' times') : '')
+    + (check.refreshed ? ' · stood in for answers ' + (check.refreshed === 1 ? 'once' : group(check.refreshed) + ' times') : '');
 }
 
 function answerWords({ responses, requests }) {

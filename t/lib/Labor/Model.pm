@@ -31,6 +31,8 @@ sub new {
         push @{ $self->{names} }, $name;
         push @arguments, '--server', "$name=$spec";
     }
+    # For what runs longer than their ten minutes.
+    push @arguments, '--lifetime', $ENV{LABOR_LIFETIME} if $ENV{LABOR_LIFETIME};
     # The servers end when this pipe closes: also when the test is killed.
     pipe my $in, $self->{alive} or die "pipe: $!";
     $self->{pid} = spawn("$self->{out}.json", "$self->{out}.err", binary(), 'model', @arguments, $in);
