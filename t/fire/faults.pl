@@ -40,7 +40,7 @@ $ENV{LABOR_NGINX} = $wrapped;
 
 my $conf = <<'EOC';
     labor_state %%DIR%%/state;
-    upstream u { labor; server %%ADDR_A%%; server %%ADDR_B%%; keepalive 4; }
+    upstream u { labor; labor_check interval=200ms timeout=150ms; server %%ADDR_A%%; server %%ADDR_B%%; keepalive 4; }
     upstream z { zone z 128k; labor header policy=weighted; server %%ADDR_A%%; server %%ADDR_B%%; }
     upstream h { labor; server %%ADDR_H%%; server %%ADDR_A%%; }
     server {

@@ -18,7 +18,7 @@ my $dir = $t->dir;
 $t->model(A => 'service=const:2ms', B => 'service=const:5ms,fail=0.1:503', C => 'reset=body,body=2k');
 $t->conf(<<'EOC')->write_conf;
     labor_state %%DIR%%/state;
-    upstream u { labor; server %%ADDR_A%%; server %%ADDR_B%%; server %%ADDR_C%% backup; keepalive 4; }
+    upstream u { labor; labor_check interval=200ms timeout=150ms; server %%ADDR_A%%; server %%ADDR_B%%; server %%ADDR_C%% backup; keepalive 4; }
     upstream z { zone z 128k; labor header policy=weighted; server %%ADDR_A%%; server %%ADDR_B%%; server %%ADDR_C%%; }
     log_format x '$labor_latency $labor_score $labor_inflight $labor_reason $labor_header_time $labor_response_time';
     server {

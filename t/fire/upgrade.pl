@@ -16,7 +16,7 @@ alarm 600;
 my $upgrades = $ENV{UPGRADES} || 2;
 my $t = Labor::Test->new(reload => 0);
 $t->model(A => 'service=const:3ms', B => 'service=const:3ms');
-$t->conf('upstream u { labor; server %%ADDR_A%%; server %%ADDR_B%%; } server { listen %%LISTEN%%; location / { proxy_pass http://u; } }');
+$t->conf('upstream u { labor; labor_check interval=200ms timeout=150ms; server %%ADDR_A%%; server %%ADDR_B%%; } server { listen %%LISTEN%%; location / { proxy_pass http://u; } }');
 $t->write_conf;
 
 my ($dir, $binary) = ($t->dir, Labor::Nginx::binary());
