@@ -209,11 +209,11 @@ impl Prober {
         let Some(target) = self.targets.by_key.get(&key) else { return };
         let Some(watched) = self.watched.get(target.upstream) else { return };
         let rules = watched.check.params;
-        let Some((peer, _)) = target.record(self.view, key) else {
+        let known = target.record(self.view, key).map(|(peer, _)| (peer, self.view.ledger(target.slot, peer)));
+        let Some((peer, Some(ledger))) = known else {
             // Found again with the lists.
             return self.wake(key, now.saturating_add(FOLLOW));
         };
-        let Some(ledger) = self.view.ledger(target.slot, peer) else { return };
         let check = &ledger.check;
         let due = check.due(self.own, &rules);
         if due > now {

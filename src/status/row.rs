@@ -86,7 +86,7 @@ impl<'a> Row<'a> {
             State::Lowered
         } else if self.ramp() < 1.0 {
             State::Ramping
-        } else if self.check().is_some_and(|check| check.health() == Health::Unknown) {
+        } else if self.is_waiting() {
             State::Checking
         } else {
             State::Up
@@ -96,6 +96,14 @@ impl<'a> Row<'a> {
     /// Its checks, if it has any.
     pub fn check(&self) -> Option<&'a Check> {
         self.params.check.and(self.ledger).map(|ledger| &ledger.check)
+    }
+
+    /// Whether it waits for its first result; one that is left out because it answers requests does not.
+    fn is_waiting(&self) -> bool {
+        let (Some(check), Some(peer), Some(rules)) = (self.check(), self.peer, self.params.check.as_ref()) else {
+            return false;
+        };
+        check.health() == Health::Unknown && !check::is_spared(peer, check, rules, self.clock.now)
     }
 
     fn is_unhealthy(&self) -> bool {
