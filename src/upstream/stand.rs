@@ -17,7 +17,8 @@ pub const UNFIT: Candidate = Candidate { fit: Fit::Unfit, conns: 0 };
 
 /// How a server of this key and record, with what is set for it, stands for the request; `single` when nginx has no other,
 /// `checked` when it is probed.
-#[inline]
+// For each server of each pick: a call of it took a fifth of a pick's instructions at 200 servers.
+#[inline(always)]
 pub fn stand(
     (peer, key, slot): (RrPeer, u64, Option<u32>),
     control: &Control,
