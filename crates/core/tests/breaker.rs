@@ -2,30 +2,18 @@
 #![cfg(not(loom))]
 #![allow(clippy::indexing_slicing, reason = "tests")]
 
+#[path = "common/breaking.rs"]
+mod breaking;
 mod common;
 
+use breaking::{MS, failing, params, until_open, world};
 use common::{GET, World};
 use labor_core::breaker::{Phase, State, is_broken};
 use labor_core::params::BreakerParams;
 use labor_core::sync::Ordering::Relaxed;
 use labor_core::{Attempt, Choice, Failure, Fit, Outcome, Params, Policy, Reason, Shared, ramp};
 
-const MS: u64 = 1000;
 const SECOND: u64 = 1_000_000;
-
-fn params(policy: Policy) -> Params {
-    Params { policy, explore: 0.0, breaker: Some(BreakerParams::default()), ..Params::default() }
-}
-
-fn world(count: usize) -> World {
-    let mut world = World::new(params(Policy::RoundRobin), &vec![1; count], 3);
-    world.run(20 * count, MS, |_| 5 * MS);
-    world
-}
-
-fn failing(bad: usize) -> impl Fn(usize) -> Outcome {
-    move |i| if i == bad { Outcome::Fail(Failure::Status) } else { Outcome::Pass }
-}
 
 /// A request, though nobody may be usable.
 fn anybody(world: &mut World, outcome: Outcome) -> Choice {
@@ -43,19 +31,6 @@ fn anybody(world: &mut World, outcome: Outcome) -> Choice {
 
 fn phase(world: &World, i: usize) -> Phase {
     State::of(&world.peers[i]).phase
-}
-
-/// Requests until the breaker of `bad` is open, and how many of them it failed.
-fn until_open(world: &mut World, bad: usize) -> u64 {
-    let before = world.peers[bad].requests.load(Relaxed);
-    for _ in 0..10_000 {
-        world.one(GET, |_| 5 * MS, failing(bad));
-        world.now += MS;
-        if is_broken(&world.peers[bad]) {
-            return world.peers[bad].requests.load(Relaxed) - before;
-        }
-    }
-    panic!("it never opens");
 }
 
 #[test]

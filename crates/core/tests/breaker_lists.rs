@@ -2,43 +2,18 @@
 #![cfg(not(loom))]
 #![allow(clippy::indexing_slicing, reason = "tests")]
 
+#[path = "common/breaking.rs"]
+mod breaking;
 mod common;
 
+use breaking::{MS, params, until_open, world};
 use common::{GET, World};
 use labor_core::breaker::{Phase, State, TRIAL_LEASE, is_broken};
 use labor_core::params::BreakerParams;
 use labor_core::sync::Ordering::Relaxed;
-use labor_core::{Failure, Outcome, Params, Policy};
+use labor_core::{Outcome, Params, Policy};
 
-const MS: u64 = 1000;
 const SECOND: u64 = 1_000_000;
-
-fn params(policy: Policy) -> Params {
-    Params { policy, explore: 0.0, breaker: Some(BreakerParams::default()), ..Params::default() }
-}
-
-fn world(count: usize) -> World {
-    let mut world = World::new(params(Policy::RoundRobin), &vec![1; count], 3);
-    world.run(20 * count, MS, |_| 5 * MS);
-    world
-}
-
-fn failing(bad: usize) -> impl Fn(usize) -> Outcome {
-    move |i| if i == bad { Outcome::Fail(Failure::Status) } else { Outcome::Pass }
-}
-
-/// Requests until the breaker of `bad` is open, and how many of them it failed.
-fn until_open(world: &mut World, bad: usize) -> u64 {
-    let before = world.peers[bad].requests.load(Relaxed);
-    for _ in 0..10_000 {
-        world.one(GET, |_| 5 * MS, failing(bad));
-        world.now += MS;
-        if is_broken(&world.peers[bad]) {
-            return world.peers[bad].requests.load(Relaxed) - before;
-        }
-    }
-    panic!("it never opens");
-}
 
 /// A download that began before the opening does not keep trials away; and a trial does, which is no download.
 #[test]
