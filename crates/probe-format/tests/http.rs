@@ -156,11 +156,14 @@ proptest! {
         }
         answer.extend_from_slice(b"0\r\n\r\n");
         let expected = expected(Some(&wanted));
-        let whole = read(&answer, &expected, answer.len(), true);
-        prop_assert_eq!(read(&answer, &expected, size, true), whole);
+        let whole = read(&answer, &expected, answer.len(), true).unwrap();
+        let cut = read(&answer, &expected, size, true).unwrap();
+        prop_assert_eq!((cut.verdict, cut.status), (whole.verdict, whole.status));
+        // What lies behind an answer that has no body is not seen when it comes later.
+        prop_assert!(cut.reusable == whole.reusable || (cut.reusable && matches!(status, 204 | 304)));
         if (200..400).contains(&status) && !matches!(status, 204 | 304) {
             let verdict = if body.contains(&wanted) { Verdict::Good } else { Verdict::Body };
-            prop_assert_eq!(whole.unwrap().verdict, verdict);
+            prop_assert_eq!(whole.verdict, verdict);
         }
     }
 
